@@ -113,7 +113,7 @@ class Flow:
         self.batch: TableBatch | None = None
 
     def look(self, attention: SelfAttention, inputs: tuple[Tensor, AttentionPlan, Tensor | None]) -> None:
-        """Compute and store the attention fractions of one layer. Called as its forward pre-hook.
+        """Compute and store the attention fractions of a layer, as a forward pre-hook of the layer.
 
         Args:
             attention: attention layer that is about to run.
@@ -171,7 +171,7 @@ def head_groups(encoder: TableEncoder) -> Mapping[str, list[tuple[int, int]]]:
 
 
 def refuse_slots(encoder: TableEncoder) -> None:
-    """Check that the attention weights of an encoder are between pairs of tokens.
+    """Raise `ConfigError` if the attention of an encoder is not between pairs of tokens.
 
     Linformer, for example, attends to learned combinations of tokens instead.
 

@@ -72,7 +72,7 @@ def analyse_run(
 
 
 def pick_evenly(examples: Sequence[TableExample], count: int | None) -> list[TableExample]:
-    """Select `count` evenly spaced examples.
+    """Select `count` examples that are evenly spaced in a sequence of examples.
 
     All examples are returned if `count` is None or not smaller than their number.
     """

@@ -50,7 +50,7 @@ class AttentionPlan:
         return self.derive("mask", lambda plan: plan.pattern.mask(plan.batch))
 
     def derive(self, name: Hashable, build: Callable[[AttentionPlan], Value]) -> Value:
-        """Return a value that `build` computes from this plan, and cache it for all layers with the same pattern.
+        """Return the result of `build` for this plan, cached for all layers with the same pattern.
 
         Tensors in the value are moved to the device of the batch.
 
@@ -77,7 +77,7 @@ Plans = Mapping[AttentionPattern, AttentionPlan]
 
 
 def plan_layers(patterns: Iterable[AttentionPattern], batch: TableBatch, device: str | None = None) -> Plans:
-    """Return the attention plan of each pattern. Layers with equal patterns share a plan.
+    """Create one attention plan for each distinct pattern, shared by all layers with the pattern.
 
     Args:
         patterns: attention patterns of the layers of a network.
@@ -105,7 +105,7 @@ class Work(NamedTuple):
 
 
 class Attention(ABC):
-    """Base class of the attention of a layer.
+    """Base class of the computation of attention in one transformer layer.
 
     A subclass with weights belongs to a single network.
     """
@@ -143,7 +143,7 @@ class Attention(ABC):
 
     @abstractmethod
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute attention among the P real tokens of a batch.
+        """Compute attention among the P tokens of a batch that are not padding.
 
         Args:
             qkv: query, key and value vectors of every token, [P, 3, N, H].
@@ -157,7 +157,7 @@ class Attention(ABC):
 
 
 class AttentionBackend(Attention):
-    """Base class of attention without weights, for any network and any data worker."""
+    """Base class of attention without trained weights, for any network and any data worker."""
 
     exact: ClassVar[bool] = True
     """True if the result equals that of `Eager` for every pattern that `supports` accepts."""
@@ -178,7 +178,7 @@ class AttentionBackend(Attention):
         """
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Compute index tables that `forward` needs for a batch, and cache them in its plan.
+        """Compute the index tables that `forward` needs, and cache them in the plan of a batch.
 
         Called in data workers, on the CPU, so that training steps do not wait for it. The default does nothing.
         """
@@ -192,14 +192,14 @@ class AttentionBackend(Attention):
         return {}
 
     def load_counts(self, counts: Mapping[str, int]) -> None:
-        """Restore usage counts from a checkpoint, so that a resumed run continues them."""
+        """Restore usage counts from a checkpoint, so that a resumed run continues to count."""
 
 
 class SegmentBackend(AttentionBackend):
     """Base class of backends for patterns in which tokens attend within segments, such as rows (`SegmentedPattern`)."""
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Raise `ConfigError` if the pattern is not made of segments.
+        """Raise `ConfigError` if the pattern has no segments, such as rows or columns.
 
         Args:
             pattern: attention pattern of a layer.
@@ -228,7 +228,7 @@ class Planner:
     device: str = "cpu"
 
     def for_device(self, device: str) -> Planner:
-        """Return a planner for another device type.
+        """Return a copy of this planner for another device type, such as cuda.
 
         Call it in the main process: data workers cannot query devices.
 
@@ -241,7 +241,10 @@ class Planner:
         return replace(self, device=device)
 
     def __call__(self, batch: TableBatch) -> TableBatch:
-        """Return the batch with its plan, which is pinned and moved to the device together with the batch."""
+        """Return the batch with its attention plans, computed ahead of the training step.
+
+        The plans are pinned and moved to the device together with the batch.
+        """
         plans = plan_layers([pattern for pattern, _ in self.layers], batch, self.device)
         for pattern, backend in self.layers:
             if backend is not None:
@@ -250,6 +253,6 @@ class Planner:
 
 
 def attention_dtype(projections: Tensor) -> torch.dtype:
-    """Return the dtype in which attention is computed: that of autocast if enabled, else that of `projections`."""
+    """Return the dtype of the attention: the autocast dtype if enabled, else that of the input."""
     device = projections.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else projections.dtype

@@ -41,7 +41,7 @@ class AttentionPattern(ABC):
 
     @property
     def num_heads(self) -> int:
-        """The number N of attention heads."""
+        """Number N of attention heads, the sum over all groups of heads."""
         return sum(self.head_groups)
 
     def group_labels(self) -> list[str]:
@@ -52,13 +52,13 @@ class AttentionPattern(ABC):
 
     @abstractmethod
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the masks, Bool [B, groups, T, T].
+        """Compute one mask of allowed pairs per group of attention heads, Bool [B, groups, T, T].
 
         Entry (i, j) is True if query i may attend to key j.
         """
 
     def checked_masks(self, batch: TableBatch) -> Tensor:
-        """Compute `group_masks`, and check that their number equals the number of groups of heads.
+        """Compute `group_masks`, and check that each group of attention heads has one mask.
 
         Raises:
             ConfigError: the numbers differ.
@@ -70,7 +70,7 @@ class AttentionPattern(ABC):
         return masks
 
     def mask(self, batch: TableBatch) -> Tensor:
-        """Compute the mask of every head, Bool [B, N, T, T].
+        """Compute the mask of allowed pairs for each of N attention heads, Bool [B, N, T, T].
 
         The shape is [B, 1, T, T] if all heads share one mask.
         """
@@ -83,7 +83,7 @@ class AttentionPattern(ABC):
 
 @runtime_checkable
 class SegmentedPattern(Protocol):
-    """A pattern of segments, such as rows or columns.
+    """Protocol of attention patterns in which tokens attend within segments, such as rows or columns.
 
     A token attends to the global tokens and to the tokens of its segment.
     """
@@ -94,14 +94,14 @@ class SegmentedPattern(Protocol):
         """Return the segment id of every token, for each group of heads: Int64 [groups, B, T]."""
 
     def global_tokens(self, batch: TableBatch) -> Tensor:
-        """Return the mask of global tokens, Bool [B, T].
+        """Return the mask of global tokens of the pattern, such as the question, Bool [B, T].
 
         Global tokens attend to, and are attended to by, all tokens.
         """
 
 
 def global_tokens(batch: TableBatch) -> Tensor:
-    """Find the global tokens: real tokens of segment 0 (not the header), Bool [B, T].
+    """Return the mask of global tokens: question and special tokens, not the header, Bool [B, T].
 
     Global tokens attend to, and are attended to by, all tokens of the example.
 
@@ -117,7 +117,7 @@ def all_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
 
 
 def needed_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
-    """Count the pairs of real tokens that the pattern allows, over all heads.
+    """Count the query-key pairs of real tokens that the pattern allows, over all attention heads.
 
     No exact backend can compute fewer pairs.
     """
@@ -171,7 +171,7 @@ class SameRowOrColumn(AttentionPattern):
     """
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the mask, Bool [B, 1, T, T].
+        """Compute the mask of allowed pairs, which all heads share, Bool [B, 1, T, T].
 
         Padding attends to all real tokens, so every query has a key.
         """
@@ -220,7 +220,7 @@ class RowColumnHeads(AttentionPattern):
         return global_tokens(batch)
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the masks, Bool [B, groups, T, T].
+        """Compute the masks of allowed pairs for row heads and column heads, Bool [B, groups, T, T].
 
         Padding attends to all real tokens, so every query has a key.
         """
@@ -249,7 +249,7 @@ class SatLayer(AttentionPattern):
         self.columns = columns
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the mask, Bool [B, 1, T, T].
+        """Compute the mask of allowed pairs, which all heads share, Bool [B, 1, T, T].
 
         Padding has row id 0, so it attends to the question and the header.
         """
@@ -275,7 +275,7 @@ class Window(AttentionPattern):
         self.radius = radius
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the mask, Bool [B, 1, T, T]. A padding query may have no key."""
+        """Compute the mask of pairs within the window, Bool [B, 1, T, T]. A padding query may have no key."""
         is_real = batch.attention_mask == 1
         position = torch.arange(is_real.shape[1], device=is_real.device)
         return ((position - position[:, None]).abs() <= self.radius) & is_real[:, None, None, :]
@@ -293,7 +293,7 @@ class CandidateBlocks(AttentionPattern):
         return torch.zeros_like(batch.row_ids, dtype=torch.bool)
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the mask, Bool [B, 1, T, T].
+        """Compute the mask of pairs within one candidate, Bool [B, 1, T, T].
 
         Padding attends to all real tokens, so every query has a key.
         """
@@ -309,7 +309,7 @@ class PreviousSegment(AttentionPattern):
     """
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the mask, Bool [B, 1, T, T].
+        """Compute the mask of allowed pairs, which all heads share, Bool [B, 1, T, T].
 
         Padding attends to all real tokens, so every query has a key.
         """

@@ -24,7 +24,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SegmentTasks:
-    """The tasks of a batch, in the order of `rows`.
+    """The tasks of a batch: small dense attentions that together compute a segmented pattern.
+
+    The tasks are in the order of `rows`.
 
     All tensors except `rows` are Int32 [tasks].
 
@@ -57,7 +59,7 @@ class SegmentTasks:
 
 
 def segment_tasks(plan: AttentionPlan) -> SegmentTasks:
-    """Divide the attention of a batch into tasks, which the fast backends compute.
+    """Divide the attention of a batch into tasks, small dense attentions that fast backends compute.
 
     The tasks are cached in the plan. Creating them takes under a millisecond for a few thousand tokens.
     """
@@ -129,12 +131,12 @@ class TaskClass:
 
     @property
     def sizes(self) -> list[int]:
-        """The total numbers of query slots, key slots and value slots."""
+        """Numbers of query slots, key slots and value slots of all tasks of the class together."""
         return [self.tasks * self.queries, self.tasks * self.keys, self.tasks * self.keys]
 
     @property
     def empty_keys(self) -> Tensor | None:
-        """The mask of key slots that are not needed, Bool [S, keys]. None if all are."""
+        """The mask of unneeded key slots, Bool [S, keys], or None if all key slots are needed."""
         if not self.has_empty_keys:
             return None
         return torch.arange(self.keys, device=self.key_counts.device) >= self.key_counts[:, None]
@@ -142,7 +144,7 @@ class TaskClass:
 
 @dataclass(frozen=True)
 class SegmentTables:
-    """The index tables of a batch that the segments backend needs.
+    """Index tables with which the segments backend gathers the tokens of a batch by segment.
 
     Args:
         blocks: number V of blocks of heads.
@@ -232,7 +234,7 @@ def _length_classes(segments: Ints, keys: Ints, queries: Ints, call_cost: int) -
 
 
 def _slots(tasks: SegmentTasks, members: Ints) -> tuple[Ints, Ints]:
-    """Return the row of the table of outputs for each query slot [S, queries] and key slot [S, keys] of a class."""
+    """Return the output row of each query slot [S, queries] and key slot [S, keys] of a task class."""
     rows = tasks.rows.numpy()
     start, queries, global_start, num_globals = (
         x.numpy()[members, None] for x in (tasks.query_start, tasks.queries, tasks.global_start, tasks.globals)
@@ -243,7 +245,7 @@ def _slots(tasks: SegmentTasks, members: Ints) -> tuple[Ints, Ints]:
 
 
 def _projections(query_rows: Ints, key_rows: Ints, blocks: int) -> Ints:
-    """Return the row of the table of projections for each query, key and value slot of a class.
+    """Return the row in the table of projections of each query, key and value slot of a class.
 
     If the output of a query is in row p * V + v, then the query is in row p * 3 * V + v of the table of projections,
     its key V rows and its value 2 * V rows after it.
@@ -253,7 +255,7 @@ def _projections(query_rows: Ints, key_rows: Ints, blocks: int) -> Ints:
 
 
 def _global_tokens(tasks: SegmentTasks, example_ends: list[int]) -> tuple[Tensor, ...]:
-    """Return the positions of the global tokens of each example in the packed stream.
+    """Return the positions of each example's global tokens among the packed tokens of the batch.
 
     They are read from the rows of the first block of heads, which are sorted by example.
     """

@@ -153,7 +153,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     @abstractmethod
     def output_loss(self, output: EncoderOutput, head: Any, encoder: TableEncoder) -> torch.Tensor:  # noqa: ANN401
-        """Compute the loss of an encoder's output, a scalar.
+        """Compute the loss of the task from an encoder's output for a batch, a scalar.
 
         Average with `average_terms`, so that the loss of an optimizer step does not depend on its micro-batches.
 
@@ -222,7 +222,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """Return whether the prediction for an example is correct."""
 
     def train_poolers(self, needed: bool) -> None:
-        """Train or freeze the poolers of all encoders.
+        """Make the poolers of all encoders trainable, or freeze the poolers.
 
         DDP waits for a gradient of every trainable weight, so an unused pooler must be frozen.
 
@@ -277,7 +277,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return total / (counts[name] if batch.step_counts else torch.as_tensor(counts[name]).clamp(min=1))
 
     def count_losses(self, losses: torch.Tensor, kinds: Mapping[str, torch.Tensor]) -> None:
-        """Update `loss_counts` with the examples of a batch.
+        """Count the examples of a batch, and the examples with a loss above 0, in `loss_counts`.
 
         Args:
             losses: loss of each example, [B].
@@ -386,7 +386,7 @@ def missing_answer(example: TableExample) -> str:
 
 
 def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> list[list[float]]:
-    """Return cells, which are (row, column), as lists [row, column, probability]."""
+    """Append its probability to each selected cell: [row, column, probability]."""
     return [[*cell, share] for cell, share in zip(cells, probabilities, strict=True)]
 
 

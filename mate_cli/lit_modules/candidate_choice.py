@@ -35,7 +35,7 @@ class CandidateTask(TableTask[ExampleT, Choice]):
     """
 
     def output_loss(self, output: EncoderOutput, head: nn.Module, encoder: TableEncoder) -> torch.Tensor:
-        """Average the losses of all examples, a scalar.
+        """Compute the cross entropy of the candidates, averaged over examples, a scalar.
 
         The head maps an encoder output and a pooler to the logits of K candidates, the maximum number per example. The
         tokens of candidate k, counted from 1, have row id k.
@@ -60,7 +60,7 @@ class CandidateTask(TableTask[ExampleT, Choice]):
 
 
 class CandidateLogits(NamedTuple):
-    """Logits of the candidates of every example.
+    """Logits of the candidates of every example, padded to the maximum number of candidates.
 
     All tensors are [B, K], where K is the maximum number of candidates of an example.
 
@@ -76,7 +76,7 @@ class CandidateLogits(NamedTuple):
 
 
 def logits_of(scores: Tensor, batch: TableBatch) -> CandidateLogits:
-    """Arrange the logits of the candidates of a batch by example.
+    """Group the logits of all candidates of a batch by example, with padding.
 
     Args:
         scores: logits of all candidates, [candidates, 1], in the order of the tokens.

@@ -105,7 +105,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return cells
 
     def output_loss(self, output: EncoderOutput, head: torch.nn.Module, encoder: TableEncoder) -> torch.Tensor:
-        """Average the losses of all examples, a scalar.
+        """Compute the cell selection loss, averaged over examples, a scalar.
 
         Args:
             output: output of the encoder.
@@ -145,7 +145,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
 
     @property
     def auto_config(self) -> dict[str, Any]:
-        """The option of config.json for a task without aggregations."""
+        """Options of config.json which state that the task has no aggregations."""
         return {"aggregation_labels": None}
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:

@@ -194,7 +194,7 @@ class LitData(pl.LightningDataModule):
 
 
 def read_recipe(node: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a recipe of mate, or a partial of torch
-    """Instantiate the configuration of an optimizer or a schedule before the weights exist.
+    """Instantiate the configuration of an optimizer or a schedule, without weights to optimize.
 
     The result is an object of mate with a method `build`, or a partial of a torch class that lacks its first argument.
     """
@@ -245,7 +245,7 @@ def build_optimizer(
 def _part(
     group: Mapping[str, Any], loaded_parameters: Collection[nn.Parameter], is_loaded: bool, factor: float
 ) -> dict[str, Any]:
-    """Return a copy of a parameter group with either its loaded or its new parameters.
+    """Return a copy of a parameter group with only its loaded, or only its new, parameters.
 
     The learning rate is multiplied by `factor`.
     """

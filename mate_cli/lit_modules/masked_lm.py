@@ -44,7 +44,7 @@ class MaskedLMHead(nn.Module):
         self.bias = nn.Parameter(self.dense.weight.new_zeros(vocab_size))
 
     def forward(self, states: Tensor, words: Tensor) -> Tensor:
-        """Compute vocabulary logits of masked tokens, [M, V].
+        """Compute logits over the vocabulary of V tokens for M masked tokens, [M, V].
 
         Args:
             states: hidden states of the masked tokens, [M, D].
@@ -55,7 +55,7 @@ class MaskedLMHead(nn.Module):
 
 @dataclass(frozen=True)
 class MaskedPieces:
-    """Counts of masked and of correctly predicted tokens of one example, and their negative log likelihood.
+    """Numbers of masked and correctly predicted tokens in one example, and the masked tokens' total loss.
 
     Args:
         example_id: id of the example.
@@ -92,7 +92,7 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
         return list(examples)
 
     def output_loss(self, output: EncoderOutput, head: MaskedLMHead, encoder: TableEncoder) -> Tensor:
-        """Average the losses of the masked tokens, a scalar.
+        """Compute the cross entropy of the masked tokens, averaged over these tokens, a scalar.
 
         Masked tokens that the network prunes have loss 0.
 
@@ -110,7 +110,7 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
         return {**super().count_terms(batch), "pieces": (batch.label_ids > 0).sum()}
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[MaskedPieces]:
-        """Count correct masked tokens and sum their negative log probabilities, for each example.
+        """Count the masked and the correct tokens of each example, and sum the masked tokens' losses.
 
         Masked tokens that the network prunes are scored by the uniform distribution over the vocabulary.
         """

@@ -68,7 +68,7 @@ def allowed_spans(batch: TableBatch, max_length: int) -> Tensor:
 
 
 def _following_values(values: Tensor, count: int) -> Tensor:
-    """Return for each token the values of the next `count` tokens, itself included: [B, T, D] to [B, T, count, D].
+    """Return `count` values per token, its own and the next: [B, T, D] to [B, T, count, D].
 
     Values beyond the last token are zero.
     """
@@ -163,7 +163,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         return [reading_example(example, *example.answer.coordinates[0]) for example in usable if example.answer]
 
     def output_loss(self, output: EncoderOutput, head: SpanHead, encoder: TableEncoder) -> torch.Tensor:
-        """Average the losses of all examples, a scalar.
+        """Compute the loss of the answer spans, averaged over examples, a scalar.
 
         Args:
             output: output of the encoder.
@@ -175,7 +175,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         return self.average_terms(span_loss(logits.float(), output.batch.label_ids).sum(), output.batch)
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[SpanPrediction]:
-        """Return the most probable span of each example, and the probability of no answer if it is learned."""
+        """Return the most probable span of each example and, with `no_answer`, the null probability."""
         logits = self.head(output).float()
         shares = logits.flatten(1).softmax(-1)
         null_probabilities = shares[:, 0].tolist() if self.no_answer else [0.0] * len(shares)

@@ -59,10 +59,9 @@ class TableAnswer:
 
     @property
     def confidence(self) -> float:
-        """Confidence in the whole answer.
+        """Confidence in the answer: the product of mean cell, column and aggregation probabilities.
 
-        The confidence is the product of the mean cell, column and aggregation probabilities. It is 0 without cells, and
-        `null_probability` for a null answer.
+        The confidence is 0 without cells, and `null_probability` for a null answer.
         """
         if self.is_null:
             return self.null_probability
@@ -176,7 +175,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return (options.max_rows - 1, options.max_columns - 1) if options.select_one_column else (None, None)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the examples that have labels for training, which depend on `aggregation`."""
+        """Return the examples with the labels that training needs, depending on `aggregation`."""
         return [example for example in examples if example.answer and self._teaches(example.answer)]
 
     def _teaches(self, answer: Answer) -> bool:
@@ -237,7 +236,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return _without_cells(prediction)
 
     def output_loss(self, output: EncoderOutput, head: TableAnswerHead, encoder: TableEncoder) -> Tensor:
-        """Average the losses of all examples, a scalar.
+        """Compute the table question answering loss, averaged over examples, a scalar.
 
         Args:
             output: output of the encoder.

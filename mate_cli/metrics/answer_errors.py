@@ -97,7 +97,10 @@ class ErrorCounts:
         return self.kinds.total()
 
     def shares(self) -> dict[str, float]:
-        """Compute the fractions that the MATE paper reports (`PAPER`), by their titles. 0 / 0 is omitted."""
+        """Compute the error fractions that the MATE paper reports (`PAPER`), by title.
+
+        Fractions with a denominator of 0 are omitted.
+        """
         num_near, num_same_type = (sum(self.kinds[kind] for kind in kinds) for kinds in (NEAR_MISSES, SAME_TYPE))
         numbers, num_other = self.kinds["number_form"], self.wrong - num_near
         parts = {
@@ -163,7 +166,10 @@ def _numbered(words: Sequence[str]) -> list[str]:
 
 
 def _type_of(text: str) -> str:
-    """Return the type of an answer: date, number, name or words. All but function words of a name are capitalized."""
+    """Classify an answer as "date", "number", "name" (capitalized words) or "words".
+
+    Function words of a name may be in lower case.
+    """
     words = [word for word in re.findall(r"[^\W_]+", text) if word.lower() not in _SMALL]
     numbered = _numbered([word.lower() for word in words])
     digits = [word for word in numbered if word.isdigit()]

@@ -30,7 +30,7 @@ STRUCTURE = (
 
 
 class SelectedCells(Protocol):
-    """Protocol of a predicted answer: the selected cells, and the aggregation of them."""
+    """Protocol of a predicted answer that consists of selected cells and their aggregation."""
 
     @property
     def cells(self) -> Coordinates:
@@ -42,7 +42,7 @@ class SelectedCells(Protocol):
 
 
 def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
-    """Return the gold answer in the form in which denotations are compared, see `normal_form`.
+    """Return the gold answer in the normal form in which denotations are compared (`normal_form`).
 
     It is the number of the answer if it has one, else the denotation of its cells. Return None if the answer has
     neither cells nor a number, so that no prediction can be correct.
@@ -65,7 +65,7 @@ def denotation_is_right(selection: SelectedCells, example: TableExample) -> bool
 def right_denotations(
     predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
 ) -> dict[str, bool]:
-    """Decide for each question with a gold answer whether its prediction results in the gold answer.
+    """Check, for each question, whether the prediction results in the gold answer.
 
     Args:
         predictions: predicted cells and aggregation by question id. A missing prediction is wrong.

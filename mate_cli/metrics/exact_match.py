@@ -26,7 +26,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalize_answer(text: str) -> str:
-    """Normalize a text for comparison.
+    """Normalize a text for comparison: lower case, no punctuation, articles or extra spaces.
 
     In this order: lower case, remove ASCII punctuation, replace articles by spaces, collapse white space.
     """

@@ -20,7 +20,7 @@ PRUNING_SCORES = (ANSWERS_KEPT.name, KEPT_TOKENS.name, SCORE_MARGIN.name)
 
 @dataclass(frozen=True)
 class Pruning:
-    """Statistics of one example after pruning: the number of tokens that remain, and whether the answer does.
+    """Statistics of one example after pruning, such as the number of remaining tokens.
 
     Args:
         example_id: id of the example.
@@ -37,7 +37,7 @@ class Pruning:
 
 
 def pruning_scores(prunings: Iterable[Pruning]) -> dict[str, float]:
-    """Average kept, kept_tokens and score_margin over the examples with a value.
+    """Average `answer_kept`, `kept_tokens` and `score_margin` over the examples with a value.
 
     Metrics without values are omitted.
     """

@@ -49,7 +49,7 @@ def sequence_accuracy(hits: Mapping[str, bool], examples: Mapping[str, TableExam
 def place_accuracy(
     correct: Mapping[str, bool], examples: Mapping[str, TableExample], name: str = "denotation_accuracy"
 ) -> dict[str, float]:
-    """Compute the accuracy of first, second and third questions that have an answer.
+    """Compute separate accuracies of the first, second and third answerable questions.
 
     Args:
         correct: whether each question is correct, by id. A missing question is wrong.

@@ -112,7 +112,9 @@ class MetricSpec:
 
 
 class Score(float):
-    """A mean over questions, with the number of questions. Arithmetic returns a plain float.
+    """A float that is a mean over questions, with the number of questions as attribute.
+
+    Arithmetic returns a plain float.
 
     Args:
         value: mean.
@@ -122,7 +124,7 @@ class Score(float):
     questions: int | None
 
     def __new__(cls, value: float, questions: int | None) -> Score:
-        """Create the float with its number of questions."""
+        """Create the score from its value and the number of questions."""
         score = super().__new__(cls, value)
         score.questions = questions
         return score
@@ -337,7 +339,7 @@ class MetricName:
         return [spec.name for spec in subset_specs().values() if spec.kind == self.kind] == [self.part]
 
     def rank(self) -> tuple[int, int, int, str]:
-        """Return the sort key of the column of this metric in a table.
+        """Return the key that sorts metrics in tables: split, subset, metric order and name.
 
         It consists of the split (dev before test), the subset, the order of the metric, and the full name.
         """
@@ -346,7 +348,7 @@ class MetricName:
 
 
 def spec_to_follow(full: str) -> MetricSpec:
-    """Return the spec of a metric by which the best checkpoint or configuration is selected.
+    """Return the spec of the metric that selects the best checkpoint or configuration.
 
     Raises:
         ConfigError: the direction of the metric is unknown.

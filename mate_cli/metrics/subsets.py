@@ -125,7 +125,7 @@ def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:
 
 
 def _split(lengths: Mapping[str, int], limits: Sequence[int], parts: Sequence[str]) -> dict[str, list[str]]:
-    """Group names by length in `len(limits) + 1` ranges. The result is empty if all names are in one range.
+    """Group ids by length in `len(limits) + 1` ranges, or return {} if all are in one range.
 
     Args:
         lengths: length by name.

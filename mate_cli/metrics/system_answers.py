@@ -118,7 +118,7 @@ class Statements(AnswerMetric[TableExample]):
     labels: ClassVar[Mapping[str, int]] = LABELS
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the accuracy of all statements and of subsets."""
+        """Compute the accuracy over all statements and by subset."""
         truth = {name: example.answer for name, example in examples.items() if name in self.answers and example.answer}
         return average_by_part({n: self._label(n) == answer.label for n, answer in truth.items()}, examples, "accuracy")
 
@@ -145,7 +145,7 @@ class Options(AnswerMetric[TableExample]):
     """Accuracy of multiple-choice options, given as text, as index from 0, or as letter."""
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the accuracy of all questions and of subsets."""
+        """Compute the accuracy over all questions and by subset."""
         questions = {name: example for name, example in examples.items() if name in self.answers}
         is_correct = {
             n: self._option_index(example) == example.answer.label for n, example in questions.items() if example.answer
@@ -206,7 +206,7 @@ class HybridAnswers(AnswerMetric[TableExample]):
 
 
 def texts_of(answers: Mapping[str, SystemAnswer], names: Iterable[str]) -> dict[str, str]:
-    """Join the texts of each answer by spaces. Return the joined text by question id, for the questions in `names`."""
+    """Join the answer texts of each question by spaces, by question id, for the ids in `names`."""
     return {name: " ".join(answers[name].texts) for name in names if name in answers}
 
 

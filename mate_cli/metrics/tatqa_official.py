@@ -32,10 +32,10 @@ _NEGATIVE, _PERCENT = re.compile(r"\([\d.\s]+\)"), re.compile(r"[\d.\s]+%")
 
 
 class ScaledAnswers(AnswerMetric[ScaledExample]):
-    """Exact match, F1 and accuracy of the scale, by type and by place of the answer."""
+    """Exact match, F1 and accuracy of the scale, by type and source of the answer."""
 
     def score(self, examples: Mapping[str, ScaledExample]) -> dict[str, float]:
-        """Compute the metrics of all questions with a gold answer."""
+        """Compute exact match, F1 and scale accuracy over all questions with a gold answer."""
         questions = {name: example for name, example in examples.items() if name in self.answers and example.answer}
         pairs = {name: self._score(example) for name, example in questions.items()}
         scales = {n: bool(self.answers[n].texts) and self.answers[n].scale == e.scale for n, e in questions.items()}
@@ -57,7 +57,7 @@ class ScaledAnswers(AnswerMetric[ScaledExample]):
 
 
 def _readings(items: Sequence[str], scale: str) -> list[str]:
-    """Return the answer as text. A number without a scale is also read as a share, such as 0.12 for 12 %."""
+    """Return the possible texts of an answer. A number without a scale may also be a share."""
     texts = [join_items(items, scale)] if items else []
     if len(items) == 1 and not scale and "%" not in items[0] and is_number(items[0]):
         number = to_number(items[0])

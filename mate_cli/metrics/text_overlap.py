@@ -58,7 +58,10 @@ class FreeTexts(AnswerMetric[TableExample]):
     lowercase: ClassVar[bool] = False
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute both by subset, and ROUGE by input length too. A single question has no BLEU of a corpus."""
+        """Compute BLEU and ROUGE over all questions and by subset, and ROUGE also by input length.
+
+        A single question has no corpus BLEU.
+        """
         references = {name: example.answer.texts for name, example in examples.items() if example.answer}
         texts = texts_of(self.answers, references)
         pairs = {name: rouge_scores(text, references[name]) for name, text in texts.items()}
@@ -73,7 +76,7 @@ class FreeTexts(AnswerMetric[TableExample]):
 
 
 class LowerCaseTexts(FreeTexts):
-    """The same with BLEU of texts in lower case, as for ToTTo."""
+    """BLEU of lower-case texts, and mean ROUGE F1 with the best reference, as for ToTTo."""
 
     lowercase = True
 
@@ -86,7 +89,7 @@ class BenchAnswers(AnswerMetric[TableExample]):
     """
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the score of all questions, and by type and subtype."""
+        """Compute the score over all questions, and by type and subtype of the question."""
         questions = {name: example for name, example in examples.items() if name in self.answers}
         return average_by_part({n: self._score(e) for n, e in questions.items()}, examples, MIXED.name)
 
@@ -102,7 +105,7 @@ class BenchAnswers(AnswerMetric[TableExample]):
 
 
 def is_equal(prediction: str, reference: str, tolerance: float = 0.0) -> bool:
-    """Return whether two normalized texts are equal, or whole numbers whose relative difference is small.
+    """Return whether two normalized texts are equal, or are whole numbers within a relative tolerance.
 
     Args:
         prediction: predicted text.

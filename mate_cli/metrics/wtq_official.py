@@ -57,7 +57,7 @@ class Item:
         return next(value for value in (self.number, self.date, self.text) if value is not None)
 
     def agrees(self, item: Item) -> bool:
-        """Return whether this item equals another item by the official rules."""
+        """Return whether two items are equal by the official rules. Numbers have a small tolerance."""
         if self.text == item.text:
             return True
         if self.number is not None and item.number is not None:

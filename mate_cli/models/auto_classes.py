@@ -66,7 +66,7 @@ class MateForTask(TaskModel, MateModel):
     """Whether `forward` accepts the number of items by which transformers' Trainer normalizes the loss."""
 
     def add_heads(self) -> None:
-        """Add the heads of the configured task, or of `default_task`, with the parameter names of a run.
+        """Add the heads of the configured task or of `default_task`, named as in checkpoints of runs.
 
         Raises:
             ConfigError: `num_labels` is set, but the head has no classes.
@@ -82,7 +82,7 @@ class MateForTask(TaskModel, MateModel):
         self.share_modules(self.build_task())
 
     def build_task(self) -> Any:  # noqa: ANN401 - see `task`
-        """Build the configured task on the encoder of this model."""
+        """Build the task of the configuration, with its heads on the encoder of this model."""
         return instantiate(self.config.task, _partial_=True)(TaskContext(self.encoder))
 
     def named_modules(
@@ -179,7 +179,7 @@ class MateForTask(TaskModel, MateModel):
 
 
 def _check_table(token_type_ids: Tensor | None) -> Tensor:
-    """Return `token_type_ids`, which contain the rows and columns of tokens.
+    """Return `token_type_ids` (rows and columns of tokens), or raise `ValueError` if it is None.
 
     Raises:
         ValueError: the token types are missing.

@@ -46,7 +46,7 @@ def _refuse_pickles(name: str | Path, options: Mapping[str, Any]) -> None:
 
 @torch.no_grad()
 def _initialize(model: MateModel, names: Collection[str]) -> None:
-    """Replace the named weights by the random weights of a newly built model."""
+    """Reset the named weights to the random initialization of a newly built model."""
     if names:
         initial, weights = type(model)(model.config).state_dict(), model.state_dict()
         for name in names:
@@ -182,11 +182,11 @@ class MateModel(PreTrainedModel):
         return super().get_submodule(target)
 
     def get_input_embeddings(self) -> nn.Module:
-        """Return the word embeddings."""
+        """Return the word embedding module of the network."""
         return self.encoder.embeddings.word_embeddings
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the word embeddings.
+        """Replace the word embedding module of the network.
 
         Raises:
             ValueError: see `resize_token_embeddings`.

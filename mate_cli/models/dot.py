@@ -85,7 +85,7 @@ class TokenScores(nn.Module):
         return mask_non_table_scores(logsigmoid(self.tokens(states).squeeze(-1).float()), batch)
 
     def tie_layer(self, head: nn.Module) -> bool:
-        """Replace the layer of a head that scores tokens or columns by a reference to the layer of this module.
+        """Make a head use the scoring layer of this module instead of its separate layer.
 
         Args:
             head: head whose attribute `choices` maps "tokens" and "columns" to the names of its scoring layers.
@@ -102,7 +102,7 @@ class TokenScores(nn.Module):
         return False
 
     def _column_scores(self, states: Tensor, batch: TableBatch) -> Tensor:
-        """Compute the score of the column of every token, [B, T]. The header is part of its column."""
+        """Compute the score of each token's column, header included, [B, T]."""
         assert self.columns is not None
         grid, logits = CellGrid.of(batch, *self.shape), self.columns(states).squeeze(-1).float()
         if self.column_score == "cells":
@@ -222,7 +222,7 @@ class Dot(TableEncoder):
         return Planner(()) if self.pruner is None else self.pruner.planner
 
     def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Sequence[EncoderLayer], TableBatch]]:
-        """Return the layers of both transformers, with all tokens and with K tokens, to count operations.
+        """Return the layers of both transformers with their tokens (all, then K), to count operations.
 
         The K tokens are the first tokens, because the selected tokens are known only after pruning.
         """

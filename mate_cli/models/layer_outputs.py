@@ -82,7 +82,7 @@ def require_attention_weights(encoder: TableEncoder, argument: str) -> None:
 
 
 def _token_states(states: Tensor, plan: AttentionPlan) -> Tensor:
-    """Convert packed hidden states of tokens and slots to padded hidden states of tokens, [B, T, D]."""
+    """Select the tokens from packed states of tokens and slots, and pad the states to [B, T, D]."""
     return plan.packing.unpack(states[: sum(plan.packing.lengths)])
 
 

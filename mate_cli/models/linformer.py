@@ -25,7 +25,7 @@ INITIAL_GAIN = 0.5**0.5
 
 
 class Linformer(TableEncoder):
-    """A table encoder whose cost is linear in the input length.
+    """A table encoder with Linformer's attention, whose cost is linear in the input length.
 
     The weights depend on the maximum length. Every token attends to the same slots, regardless of its row and column.
     Padding does not contribute to slots.
@@ -115,7 +115,7 @@ class MixedAttention(Attention):
         return Work(pairs, mixed=pairs)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute attention to slots, [P, 3, N, H] to [P, N, H].
+        """Compute attention from P tokens to the mixed slots: [P, 3, N, H] to [P, N, H].
 
         Arguments: see `Attention.forward`. Keys and values of padding are zero, without the bias of their projection.
 
@@ -128,7 +128,7 @@ class MixedAttention(Attention):
 
 
 def _mix(weights: Tensor, states: Tensor) -> Tensor:
-    """Multiply weights [k, T] and states [B, N, T, H]: [B, N, k, H].
+    """Mix states [B, N, T, H] of T tokens to k slots by weights [k, T]: [B, N, k, H].
 
     float16 inputs are summed in float32.
     """

@@ -50,17 +50,17 @@ class Auto(AttentionBackend):
         self._by_device[device] = self._segment_backend(device)
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Select the backend of a batch, and compute the index tables that it needs."""
+        """Select the backend of a batch, and compute the index tables of this backend."""
         self._backends[self.choose(plan)].prepare(plan)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Map queries, keys and values [P, 3, N, H] to attended values [P, N, H] by the selected backend."""
+        """Attend with the selected backend: projections [P, 3, N, H] of P tokens to outputs [P, N, H]."""
         choice = self.choose(plan)
         plan.derive("counted", lambda _: self.batches.update([choice]))
         return self._backends[choice].forward(qkv, plan, key_bias, dropout)
 
     def count_operations(self, plan: AttentionPlan) -> Work:
-        """Count the operations of the backend selected for this batch."""
+        """Count the operations of the attention backend that is selected for a batch."""
         return self._backends[self.choose(plan)].count_operations(plan)
 
     def describe_usage(self) -> Mapping[str, str]:

@@ -76,7 +76,7 @@ class Bucketed(SegmentBackend):
         self._views(plan)
 
     def count_operations(self, plan: AttentionPlan) -> Work:
-        """Count the pairs of the first section and of the windows.
+        """Count the query-key pairs of the first section and of the bucket windows.
 
         The first section attends to all tokens, and other tokens to the first section and three buckets.
         """
@@ -86,7 +86,7 @@ class Bucketed(SegmentBackend):
         return Work(plan.pattern.num_heads * examples * pairs)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute attention in windows of buckets, [P, 3, N, H] to [P, N, H].
+        """Compute the attention of P tokens within windows of buckets: [P, 3, N, H] to [P, N, H].
 
         Arguments: see `Attention.forward`.
 

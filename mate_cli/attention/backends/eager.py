@@ -20,7 +20,10 @@ class Eager(AttentionBackend):
         return Work(all_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Map queries, keys and values [P, 3, N, H] to attended values [P, N, H]. See `Attention.forward`."""
+        """Map queries, keys and values of P tokens, [P, 3, N, H], to attention outputs [P, N, H].
+
+        See `Attention.forward`.
+        """
         probabilities = self.probabilities(qkv, plan, key_bias)
         _, _, value = plan.heads(qkv)
         return plan.pack_heads(drop(probabilities, dropout) @ value)

@@ -31,7 +31,7 @@ LISTS = ("query_start", "queries", "global_start", "globals", "local_start", "lo
 
 
 class Native(SegmentBackend):
-    """C++ kernels without padding, compiled on first use.
+    """Attention by C++ kernels without padding, compiled on first use.
 
     On a GPU or without a compiler, `segments` is used instead. The kernels compute in single precision, regardless of
     the precision of their inputs. The results do not depend on the number of threads.
@@ -43,14 +43,17 @@ class Native(SegmentBackend):
         warn_if_unavailable()
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Compute and cache the tasks, or the tables of `segments` if there are no kernels."""
+        """Compute and cache the kernel tasks of a batch, or the tables of `segments` without kernels."""
         if native_kernels() is None:
             Segments().prepare(plan)
         else:
             plan.derive("native", _kernel_tasks)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Map queries, keys and values [P, 3, N, H] to attended values [P, N, H]. See `Attention.forward`."""
+        """Map queries, keys and values of P tokens, [P, 3, N, H], to attention outputs [P, N, H].
+
+        See `Attention.forward`.
+        """
         if qkv.is_cuda or native_kernels() is None:
             return Segments().forward(qkv, plan, key_bias, dropout)
         blocks, rows, tasks = plan.derive("native", _kernel_tasks)
@@ -62,7 +65,10 @@ class Native(SegmentBackend):
 
 
 def _kernel_tasks(plan: AttentionPlan) -> tuple[int, Tensor, Tensor]:
-    """Return what the C++ kernels read: blocks of heads, rows, and six fields of `SegmentTasks`, Int32 [6, tasks]."""
+    """Return the inputs of the C++ kernels: blocks of heads, table rows, and Int32 [6, tasks].
+
+    The last tensor contains six fields of `SegmentTasks`.
+    """
     tasks = segment_tasks(plan)
     return tasks.blocks, tasks.rows, torch.stack([getattr(tasks, name) for name in LISTS])
 
@@ -96,7 +102,7 @@ def warn_if_unavailable() -> None:
 
 @functools.cache
 def _load() -> tuple[ctypes.CDLL | None, str]:
-    """Return the kernels and "", or None and the reason why they are unavailable."""
+    """Load the kernels. Return (library, ""), or (None, reason) if they are unavailable."""
     try:
         return ctypes.CDLL(str(_compiled())), ""
     except (CannotCompileError, OSError) as problem:
@@ -208,7 +214,7 @@ def native_attention_backward(
     blocks: int,
     dropout: float,
 ) -> Tensors:
-    """Compute the gradients of `native_attention`.
+    """Compute the gradients of the inputs of `native_attention` from the gradient of its output.
 
     Args:
         output: attended values, [P, N, H].

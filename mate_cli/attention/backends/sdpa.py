@@ -19,7 +19,10 @@ class Sdpa(AttentionBackend):
         return Work(all_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Map queries, keys and values [P, 3, N, H] to attended values [P, N, H]. See `Attention.forward`."""
+        """Map queries, keys and values of P tokens, [P, 3, N, H], to attention outputs [P, N, H].
+
+        See `Attention.forward`.
+        """
         dtype = attention_dtype(qkv)
         masks = plan.derive(("sdpa", dtype), lambda plan: _additive(plan, dtype))
         bias = None if key_bias is None else plan.packing.unpack(key_bias)
@@ -45,7 +48,7 @@ def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def with_key_bias(mask: Tensor | None, key_bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Add a bias on keys to an additive mask.
+    """Add a bias per key to an additive attention mask.
 
     Args:
         mask: additive mask, [B, 1, 1 or T, T]. None: no token is masked.

@@ -26,11 +26,14 @@ class Segments(SegmentBackend):
     """
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Compute the index tables of the segments of a batch, and cache them in its plan."""
+        """Compute the index tables of the segments of a batch, and cache the tables in its plan."""
         segment_tables(plan)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Map queries, keys and values [P, 3, N, H] to attended values [P, N, H]. See `Attention.forward`."""
+        """Map queries, keys and values of P tokens, [P, 3, N, H], to attention outputs [P, N, H].
+
+        See `Attention.forward`.
+        """
         if isinstance(plan.pattern, Full) and plan.packing.indices is None:
             return Sdpa().forward(qkv, plan, key_bias, dropout)
         dtype = attention_dtype(qkv)
@@ -86,17 +89,20 @@ def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor |
 
 
 def _table(qkv: Tensor, tables: SegmentTables) -> Tensor:
-    """View [P, 3, N, H] as the table of projections, [P * 3 * V, N / V * H]."""
+    """View projections [P, 3, N, H] as one row per token, projection and block of heads.
+
+    The shape of the result is [P * 3 * V, N / V * H].
+    """
     return qkv.view(3 * tables.output_slots.numel(), -1)
 
 
 def _by_class(slots: Tensor, tables: SegmentTables) -> tuple[Tensor, ...]:
-    """Split an array with one entry per slot of the batch into one array per task class."""
+    """Split an array with one entry per slot into one array per class of equally padded tasks."""
     return torch.split(slots, [sum(task_class.sizes) for task_class in tables.classes])
 
 
 def _biased(masks: Masks, tables: SegmentTables, key_bias: Tensor) -> Masks:
-    """Add the bias [P] in the key slots of every class to the masks."""
+    """Add the bias of each key, [P], to the additive masks of all task classes."""
     biases = _by_class(key_bias[tables.slots // (3 * tables.blocks)], tables)
     keys = [
         torch.split(x, task_class.sizes)[1].view(task_class.tasks, 1, 1, task_class.keys)
@@ -106,7 +112,7 @@ def _biased(masks: Masks, tables: SegmentTables, key_bias: Tensor) -> Masks:
 
 
 def _class_heads(task_class: TaskClass, slots: Tensor, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Split the slots of a class into queries, keys and values, each [S, N / V, slots, H]."""
+    """Split the gathered slots of a task class into query, key and value: [S, N / V, slots, H]."""
     shape = (task_class.tasks, -1, slots.shape[1] // qkv.shape[-1], qkv.shape[-1])
     query, key, value = (x.view(shape).transpose(1, 2) for x in torch.split(slots, task_class.sizes))
     return query, key, value
@@ -121,5 +127,5 @@ def _global_heads(example: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, T
 
 
 def _join_heads(heads: Tensor) -> Tensor:
-    """Merge heads into rows of slots: [S, N / V, slots, H] to [S * slots, N / V * H]."""
+    """Merge attention heads: [S, N / V, slots, H] to rows of slots, [S * slots, N / V * H]."""
     return heads.transpose(1, 2).flatten(2).flatten(0, 1)

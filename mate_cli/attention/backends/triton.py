@@ -61,7 +61,9 @@ class Triton(SegmentBackend):
         self._tiling(plan)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Map queries, keys and values [P, 3, N, H] to attended values [P, N, H]. See `Attention.forward`.
+        """Map queries, keys and values of P tokens, [P, 3, N, H], to attention outputs [P, N, H].
+
+        See `Attention.forward`.
 
         Raises:
             ConfigError: the tensors are not on a GPU or have an unsupported dtype, such as float64.

@@ -73,7 +73,7 @@ def _offsets(
 def _shift(
     row: tl.tensor, PART: tl.constexpr, BLOCKS: tl.constexpr, HEADS: tl.constexpr, SIZE: tl.constexpr
 ) -> tl.tensor:
-    """Return the shift from offsets into [P, N, H] to the query, key or value in [P, 3, N, H]."""
+    """Return the shift from offsets in [P, N, H] to those of query, key or value in [P, 3, N, H]."""
     return ((row // BLOCKS).to(tl.int64) * 2 + PART)[:, None] * (BLOCKS * HEADS * SIZE)
 
 
@@ -223,7 +223,7 @@ def query_gradient(
     PRECISION: tl.constexpr,
     WIDEN: tl.constexpr,
 ) -> None:
-    """Compute the gradient of a tile of queries.
+    """Compute the gradients of the queries in a tile, in one program of the Triton kernel.
 
     Stores delta = sum(gradient * output) for `key_value_gradient`.
 
@@ -289,7 +289,7 @@ def key_value_gradient(
     PRECISION: tl.constexpr,
     WIDEN: tl.constexpr,
 ) -> None:
-    """Compute the gradients of a tile of keys and values, over all their queries.
+    """Compute the gradients of the keys and values in a tile, from all queries that attend to them.
 
     Logits are [keys, queries].
 

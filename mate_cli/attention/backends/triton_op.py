@@ -137,7 +137,7 @@ def attend_backward(
     heads: int,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the gradients of `attend`.
+    """Compute the gradients of the inputs of `attend` from the gradient of its output.
 
     Args:
         qkv: query, key and value vectors of every token, [P, 3, N, H].

@@ -14,7 +14,7 @@ from mate_cli.attention.segment_tasks import SegmentTasks
 
 @dataclass(frozen=True)
 class Tiling:
-    """The index tensors of a batch that the kernels read.
+    """Index tensors of a batch, split into tiles of queries, that the Triton kernels read.
 
     Args:
         heads: number of heads in each block.
@@ -29,7 +29,7 @@ class Tiling:
 
 
 def is_interpreted() -> bool:
-    """Return whether TRITON_INTERPRET=1 is set.
+    """Return whether TRITON_INTERPRET=1 is set, so that Triton runs without a GPU.
 
     Triton then runs kernels in Python, on any device.
     """

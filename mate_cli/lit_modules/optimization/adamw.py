@@ -78,7 +78,7 @@ class UncorrectedAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401 - as torch has it
-        """Update every parameter that has a gradient.
+        """Apply an Adam update without bias correction to every parameter that has a gradient.
 
         Args:
             closure: function that computes the gradients and returns the loss. None: the gradients are computed before.

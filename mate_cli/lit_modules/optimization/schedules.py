@@ -24,7 +24,7 @@ class LinearSchedule:
         return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: self.factor(step, rising, total_steps))
 
     def factor(self, step: int, rising: int, total_steps: int) -> float:
-        """Return the fraction of the peak learning rate at a step.
+        """Return the learning rate at a step, as a fraction of the peak learning rate.
 
         Args:
             step: index of the step, from 0.
@@ -49,7 +49,7 @@ class BertLinear(LinearSchedule):
     """
 
     def factor(self, step: int, rising: int, total_steps: int) -> float:
-        """Return the fraction of the peak learning rate at a step.
+        """Return the learning rate at a step, as a fraction of the peak learning rate.
 
         Arguments: see `LinearSchedule.factor`.
         """
@@ -82,7 +82,7 @@ class PowerSchedule(LinearSchedule):
         self.power, self.floor = power, floor
 
     def factor(self, step: int, rising: int, total_steps: int) -> float:
-        """Return the fraction of the peak learning rate at a step.
+        """Return the learning rate at a step, as a fraction of the peak learning rate.
 
         Arguments: see `LinearSchedule.factor`.
         """

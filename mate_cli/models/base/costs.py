@@ -27,7 +27,7 @@ DENSE_BACKWARD = 2.0
 
 
 def encoder_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -> float:
-    """Count the floating-point operations of a network on a batch.
+    """Count the floating-point operations of a network, without its head, on a batch.
 
     Dense layers are counted on real tokens, attention as the backend of each layer computes it.
 
@@ -50,7 +50,7 @@ def _layers_flops(layers: Sequence[EncoderLayer], batch: TableBatch, *, backward
 
 
 def work_flops(work: Work, head_size: int, *, backward: bool) -> float:
-    """Count the floating-point operations of the attention of a layer.
+    """Count the floating-point operations of a layer's attention, given its pair counts (`Work`).
 
     Linformer's projection of keys and values to slots is included.
 

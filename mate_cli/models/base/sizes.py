@@ -7,7 +7,7 @@ from mate_cli.errors import ConfigError
 
 @dataclass(frozen=True)
 class EncoderSize:
-    """The dimensions of an encoder.
+    """Dimensions of a transformer encoder, such as hidden size and number of layers.
 
     Args:
         hidden_size: width D of the hidden states.

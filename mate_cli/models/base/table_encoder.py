@@ -135,16 +135,16 @@ class TableEncoder(nn.Module):
 
     @property
     def encoders(self) -> Mapping[str, TableEncoder]:
-        """The network itself with prefix "", and encoders inside it, by the prefix of their parameters."""
+        """All encoders, keyed by parameter prefix: the network itself (prefix "") and inner encoders."""
         return {"": self}
 
     @property
     def auxiliary_encoder(self) -> TableEncoder | None:
-        """The inner encoder that a second head on `EncoderOutput.early` trains. None: no second head."""
+        """The inner encoder that a second head on `EncoderOutput.early` trains, or None."""
         return None
 
     def tie_token_scorer(self, head: nn.Module) -> None:
-        """Use the layer that scores tokens for pruning in the head of the auxiliary encoder, too.
+        """Share the layer that scores tokens for pruning with the head of the auxiliary encoder.
 
         The default does nothing.
 
@@ -169,11 +169,13 @@ class TableEncoder(nn.Module):
 
     @property
     def planner(self) -> Planner:
-        """The planner that computes attention plans for this network in data workers, without weights."""
+        """Planner with which data workers compute attention plans for this network, without weights."""
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
 
     def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Sequence[EncoderLayer], TableBatch]]:
-        """Return groups of layers, each with a batch of the tokens that the layers process, to count operations.
+        """Return pairs of layers and a batch of the tokens that these layers process.
+
+        They are used to count operations.
 
         A group may process fewer tokens than the network, for example after pruning.
         """
@@ -184,7 +186,7 @@ class TableEncoder(nn.Module):
         return plan_layers([layer.spec.pattern for layer in self.layers], batch)
 
     def packed(self, batch: TableBatch) -> TableBatch:
-        """Return the batch with a plan that contains its packing (positions of tokens that are not padding).
+        """Return the batch with an attention plan that contains the positions of its real tokens.
 
         The packing is computed only once. In an exported graph padding is not removed.
         """
@@ -209,7 +211,7 @@ class TableEncoder(nn.Module):
 
     @property
     def patterns(self) -> Mapping[str, AttentionPattern]:
-        """The attention patterns, each by the layers that use the pattern, such as "layers 1 to 6"."""
+        """Attention patterns of the network, keyed by layer numbers such as "layers 1 to 6"."""
         layers: dict[AttentionPattern, list[int]] = {}
         for number, spec in enumerate(self.specs, 1):
             layers.setdefault(spec.pattern, []).append(number)
@@ -217,7 +219,7 @@ class TableEncoder(nn.Module):
 
     @property
     def backends(self) -> list[AttentionBackend]:
-        """The distinct attention backends of the layers."""
+        """The distinct attention backends that the layers of the network use."""
         return list(dict.fromkeys(backend for _, backend in self.planner.layers if backend is not None))
 
     def describe_usage(self) -> Mapping[str, str]:
@@ -235,7 +237,7 @@ class TableEncoder(nn.Module):
         return EncoderOutput(states, self.pooler(states), batch)
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """Return the inputs of the added layers, whose norms the initialization of these layers measures.
+        """Return the added layers' inputs, whose norms determine the initial scale of these layers.
 
         Each tensor is [P, width], for the P tokens of the batch that are not padding.
         """
@@ -364,7 +366,7 @@ class EncoderOutput(NamedTuple):
         return self.spread_out(self.states, length, 0.0)
 
     def spread_out(self, values: Tensor, length: int, fill: float) -> Tensor:
-        """Scatter values of the tokens of `batch` to the positions of these tokens in the input.
+        """Scatter the values of unpruned tokens to the positions of these tokens in the input.
 
         Args:
             values: values of the tokens, [B, T, ...].

@@ -18,7 +18,7 @@ class TaskModel:
     _modules: dict[str, nn.Module | None]
 
     def share_modules(self, task: nn.Module) -> None:
-        """Add the submodules of a task to this module. Later changes affect the task and this module."""
+        """Share one dictionary of submodules with a task, so that later changes affect both objects."""
         self._modules.update(task._modules)
         task._modules = self._modules
         # A tuple hides the task from `named_modules`, which would list each submodule under two names.
@@ -26,5 +26,5 @@ class TaskModel:
 
     @property
     def task(self) -> Any:  # noqa: ANN401 - a `lit_modules.base.TableTask`, in a higher layer of the package
-        """The task that computes losses and predictions."""
+        """The task of this model, which computes losses and predictions."""
         return self._task[0]

@@ -75,7 +75,7 @@ def read_hub(name: str) -> CheckpointFiles:
 
 
 def read_path(path: Path) -> CheckpointFiles:
-    """Read a local checkpoint.
+    """Read the weights and the configuration of a local checkpoint in any supported format.
 
     Args:
         path: weight file, folder with a weight file, or prefix of a TensorFlow checkpoint (`.../model.ckpt`).
@@ -107,7 +107,7 @@ def bundle_config(bundle: Path) -> dict[str, Any]:
 
 
 def check_archive(path: Path) -> None:
-    """Check that the path is not an archive.
+    """Raise `CheckpointError` if the path is an archive file instead of a checkpoint.
 
     Raises:
         CheckpointError: the path is an archive. The message names the folder to specify after unpacking.
@@ -125,7 +125,7 @@ def _only_weights(folder: Path) -> list[Path]:
 
 
 def _tensors(file: Path) -> dict[str, Tensor]:
-    """Read all tensors of a file.
+    """Read all tensors of a safetensors or PyTorch weight file, by name.
 
     Raises:
         CheckpointError: the file is damaged or is not a weight file.

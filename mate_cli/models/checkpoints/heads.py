@@ -27,7 +27,7 @@ class LoadedHeads(NamedTuple):
 
 
 def head_names(task: nn.Module) -> dict[str, str]:
-    """Return the name of each head parameter of a task in checkpoints of transformers, by its name in mate.
+    """Map the name of each head parameter in mate to its name in checkpoints of transformers.
 
     The names come from `transformers_names` of the head classes. In TAPAS a head with one output has one axis less.
     """
@@ -41,7 +41,7 @@ def head_names(task: nn.Module) -> dict[str, str]:
 
 
 def _names_of_classes(task: nn.Module, attribute: str) -> dict[str, Any]:
-    """Collect a class attribute that maps parameter names to values, from all modules of a task.
+    """Merge a class attribute, a dictionary by parameter name, over all modules of a task.
 
     The keys of the result are full parameter names.
     """

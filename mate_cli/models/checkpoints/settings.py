@@ -53,7 +53,7 @@ class Origin(NamedTuple):
 
 
 def restarts_positions(config: Mapping[str, Any]) -> bool | None:
-    """Return whether positions restart in each cell in a checkpoint, or None if config.json does not say.
+    """Return whether positions of a checkpoint restart in each cell, or None if unknown.
 
     Source: transformers, `TapasConfig`, in which positions restart by default.
     """
@@ -82,7 +82,7 @@ def run_config(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def different_positions(origin: Origin, restarts: bool) -> list[str]:
-    """Return a description of how the positions of a checkpoint and an encoding differ, or [].
+    """Describe how the positions of a checkpoint and an encoding differ. Return [] if they agree.
 
     Args:
         origin: origin of the loaded weights.
@@ -122,7 +122,7 @@ def aggregation_names(config: Mapping[str, Any], known: Sequence[str]) -> list[s
 
 
 def different_options(config: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
-    """Return descriptions of head options that differ between a checkpoint and a task.
+    """Describe each head option that differs between a checkpoint and a task.
 
     Args:
         config: configuration of the checkpoint.
@@ -137,7 +137,7 @@ def different_options(config: Mapping[str, Any], options: Mapping[str, Any]) -> 
 
 
 def different_tables(config: Mapping[str, Any], types: Sequence[int], positions: int) -> list[str]:
-    """Return descriptions of embedding tables that have different lengths in a checkpoint and a network.
+    """Describe each embedding table whose length differs between a checkpoint and a network.
 
     Only the rows that both tables have are loaded.
 

@@ -34,7 +34,7 @@ TYPES = {1: torch.float32, 2: torch.float64, 3: torch.int32, 9: torch.int64, 14:
 
 
 class Entry(NamedTuple):
-    """The type and location of a tensor.
+    """Data type, shape and location of one tensor in the data files of a TensorFlow checkpoint.
 
     Args:
         type: number of the dtype, a key of `TYPES`.
@@ -60,7 +60,7 @@ class BundleDamage(ValueError):  # noqa: N818 - used in this module only
 
 
 class Cursor:
-    """Reader of numbers and byte strings that follow each other in `data`."""
+    """Reader of consecutive numbers and byte strings in the bytes `data`."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
@@ -192,7 +192,7 @@ def _block(file: bytes, handle: tuple[int, int]) -> bytes:
 
 
 def _pairs(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a block of the index.
+    """Yield the (key, value) pairs of a block of the index file.
 
     Each key is stored as the length of the prefix that it shares with the previous key, and a suffix.
     """

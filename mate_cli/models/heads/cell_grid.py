@@ -57,7 +57,7 @@ class CellGrid:
 
     @property
     def exists(self) -> Tensor:
-        """The mask of cells that have tokens, Bool [B, R, C]."""
+        """The mask of grid cells that contain at least one token, Bool [B, R, C]."""
         return self.sizes > 0
 
     def means(self, values: Tensor) -> Tensor:
@@ -83,5 +83,5 @@ class CellGrid:
         return values.flatten(1).gather(1, self.places)
 
     def in_column(self, columns: Tensor) -> Tensor:
-        """Convert the index of a column of each example, Int64 [B], to a mask of columns, Bool [B, 1, C]."""
+        """Convert one column index per example, Int64 [B], to a mask of columns, Bool [B, 1, C]."""
         return torch.arange(self.columns, device=columns.device) == columns[:, None, None]

@@ -19,7 +19,7 @@ NO_LOGIT = -10000.0
 
 
 class CellLogits(NamedTuple):
-    """Logits of the body cells of every example, row by row.
+    """Logits of the body cells of every example, in row-major order, with padding.
 
     The shape of every tensor is [B, K], where K is the maximum number of cells of an example, padded after the last
     cell.
@@ -108,7 +108,7 @@ def chosen_above_zero(cells: CellLogits, batch: TableBatch) -> Tensor:
 
 
 class Score(nn.Linear):
-    """A linear layer, initialized with zero biases and truncated normal weights, or zero weights if `zero` is set.
+    """Linear layer for scores, with zero biases and truncated normal weights, or zero weights if `zero`.
 
     Source: google-research/tapas, `tapas_classifier_model_utils.classification_initializer`.
     """

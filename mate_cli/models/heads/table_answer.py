@@ -49,7 +49,7 @@ class AnswerLogits:
     aggregation: Tensor | None = None
 
     def final(self) -> Tensor:
-        """Return token logits [B, T] that take the selected column into account.
+        """Return token logits [B, T]. If columns are scored, logits outside the best column are lowered.
 
         If columns are scored, each token has the mean logit of its cell, lowered by 10000 outside the best column.
         """

@@ -58,7 +58,7 @@ class LoadReport:
 
 
 def combine_reports(reports: Iterable[LoadReport]) -> LoadReport:
-    """Merge the reports about the encoders of a network.
+    """Merge the load reports of all encoders of a network into one report.
 
     A weight that any report lists as loaded is not listed as new.
     """
@@ -218,7 +218,7 @@ class InitialWeights(Initializer):
         tensors: dict[str, Tensor],
         task: nn.Module | None = None,
     ) -> LoadReport:
-        """Load the weights of one encoder of a network, and the heads of a task unless it is None."""
+        """Load the weights of one encoder of a network, and the heads of a task if one is passed."""
         encoder = network.encoders[prefix]
         inner_prefixes = tuple(name for name in network.encoders if name) if not prefix else ()
         state = {name: value for name, value in encoder.state_dict().items() if not name.startswith(inner_prefixes)}
@@ -288,7 +288,7 @@ def _unprefixed_tensors(files: CheckpointFiles, encoder: TableEncoder) -> dict[s
 
 
 def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: CheckpointFiles, *, is_inner: bool) -> None:
-    """Compare the architectures of a checkpoint and a network.
+    """Raise `CheckpointError` if a checkpoint and a network have different architectures.
 
     For an encoder inside a network (`is_inner`), the number of heads is unknown and not compared.
 
@@ -319,7 +319,7 @@ def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: Checkpoin
 
 
 def _size_of(tensors: dict[str, Tensor], heads: int | None, network_size: EncoderSize) -> EncoderSize:
-    """Infer the size of an encoder from its tensors.
+    """Infer the size of an encoder from the shapes of its checkpoint tensors.
 
     The number of positions is copied from `network_size`, because it may differ, and the number of heads if `heads` is
     None.

@@ -13,7 +13,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class DeepenedNetwork(Protocol):
-    """The interface of a network with added layers that the initialization of these layers uses."""
+    """Protocol of a network with added layers, as needed to initialize these layers."""
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
         """Return the vectors whose norms determine the initial scale of added layers, each [vectors, width].
@@ -38,7 +38,7 @@ class AddedLayers(nn.Module, ABC):
 
     @abstractmethod
     def scheme_inputs(self, states: Tensor) -> Tensor:
-        """Return the vectors whose norms the initialization measures, given hidden states [P, given]."""
+        """Map hidden states [P, given] to the vectors whose norms the initialization measures."""
 
     @abstractmethod
     def prepare(
@@ -60,7 +60,7 @@ class AddedLayers(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
-        """Apply the added layers: hidden states [P, given] to hidden states [P, returned].
+        """Apply the added layers to P hidden states: [P, given] to [P, returned].
 
         Args:
             states: hidden states of the preceding layers.

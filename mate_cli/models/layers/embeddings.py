@@ -69,7 +69,7 @@ class TableEmbeddings(nn.Module):
         return self.dropout(self.LayerNorm(states))
 
     def _embed_others(self, ids: Tensor) -> Tensor:
-        """Sum position and token type embeddings by a single lookup, [P, D].
+        """Sum position and token type embeddings of P tokens by a single lookup, [P, D].
 
         Args:
             ids: position and token types of each token, [P, 1 + types].
@@ -88,7 +88,7 @@ class TableEmbeddings(nn.Module):
         return nn.functional.embedding_bag(torch.minimum(ids, limits) + offsets, torch.cat(tables), mode="sum")
 
     def _keep_constant(self, numbers: tuple[tuple[int, ...], ...], like: Tensor) -> Tensor:
-        """Return a cached tensor of numbers with the dtype and device of `like`.
+        """Return a cached constant tensor with the dtype and device of `like`.
 
         Without the cache, a copy to the GPU in each step would stall the GPU.
         """

@@ -58,7 +58,7 @@ class LayerSpec:
 
     @property
     def prepared(self) -> tuple[AttentionPattern, AttentionBackend | None]:
-        """The pattern, and the backend that plans batches. The backend is None if the attention has weights."""
+        """Attention pattern, and the backend that plans batches (None if the attention has weights)."""
         return self.pattern, self.backend if isinstance(self.backend, AttentionBackend) else None
 
     def build(self, size: EncoderSize, options: LayerOptions) -> EncoderLayer:
@@ -172,7 +172,7 @@ class ResidualOutput(nn.Module):
         self.dropout = FastDropout(options.hidden_dropout)
 
     def before(self, states: Tensor) -> Tensor:
-        """Return the input of the sub-layer, [P, D]: with pre-norm the normalized states, else the states."""
+        """Normalize the input states [P, D] of the sub-layer with pre-norm, else return the states."""
         return self.LayerNorm(states) if self.norm == "pre" else states
 
     def forward(self, states: Tensor, residual: Tensor) -> Tensor:
@@ -211,7 +211,7 @@ class EncoderLayer(nn.Module):
         return attended, self.output
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Apply the layer: hidden states [P, D] to hidden states [P, D].
+        """Apply the attention and feed-forward sub-layers to the hidden states [P, D] of P tokens.
 
         Args:
             states: hidden states of the previous layer.
@@ -234,7 +234,7 @@ class Encoder(nn.Module):
 
     @property
     def layers(self) -> list[EncoderLayer]:
-        """The layers, in their order."""
+        """The transformer layers of the stack, first layer first."""
         layers: Iterable[Any] = self.layer
         return list(layers)
 
@@ -244,7 +244,7 @@ class Encoder(nn.Module):
         return [layer.spec for layer in self.layers]
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
-        """Apply all layers in order: hidden states [P, D] to hidden states [P, D].
+        """Apply all layers in order to the hidden states [P, D] of P tokens.
 
         Args:
             states: embeddings, or hidden states of preceding layers.
@@ -301,7 +301,7 @@ class Pooler(nn.Module):
         self.dense = nn.Linear(size.hidden_size, size.hidden_size)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Pool hidden states [B, T, D] to [B, D]."""
+        """Pool hidden states [B, T, D] to one vector per example, [B, D], from its first token."""
         return self.dense(states[:, 0]).tanh()
 
 
@@ -309,7 +309,7 @@ class FirstState(nn.Module):
     """A pooler without weights that returns the state of the first token."""
 
     def forward(self, states: Tensor) -> Tensor:
-        """Pool hidden states [B, T, D] to [B, D]."""
+        """Return the hidden state of the first token of each example: [B, T, D] to [B, D]."""
         return states[:, 0]
 
 

@@ -72,7 +72,7 @@ class Links:
 
 
 def find_links(plan: AttentionPlan) -> Links:
-    """Find the slots that the batch of a plan needs, and link them to tokens.
+    """Find the memory slots (one per row or column) that a batch needs, and link tokens to slots.
 
     Row r has slot r (the header is row 0), and column c has slot 127 + c. The question, and rows and columns beyond the
     number of slots, have no slot. Slots that no example of the batch needs are omitted.
@@ -94,7 +94,7 @@ def find_links(plan: AttentionPlan) -> Links:
 
 
 def relative_ids(offsets: Tensor, max_distance: int) -> Tensor:
-    """Convert the offsets of keys from their query to relation ids.
+    """Convert the relative positions of keys (key minus query) to relation ids.
 
     The ids are 0, 1, ..., D to the right and D + 1, ..., 2 D to the left, with D = `max_distance`.
 
@@ -148,7 +148,7 @@ class GlobalLocal(nn.Module, Attention):
         return Work(pairs, memory=slots * examples)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute the attention of tokens and slots, [P + B * G, 3, N, H] to [P + B * G, N, H].
+        """Attend between P tokens and G slots per example: [P + B * G, 3, N, H] to [P + B * G, N, H].
 
         Arguments: see `Attention.forward`. The P tokens come first, then the G slots of every example.
         """
@@ -161,7 +161,7 @@ class GlobalLocal(nn.Module, Attention):
     def attend(
         self, tokens: tuple[Tensor, ...], slots: tuple[Tensor, ...], links: Links, dropout: float = 0.0
     ) -> tuple[Tensor, Tensor]:
-        """Compute the attention outputs of tokens and of slots.
+        """Compute attention between tokens and slots, and return the outputs of both.
 
         Args:
             tokens: query, key and value of tokens, each [B, N, T, H].
@@ -247,7 +247,7 @@ class Blocks(NamedTuple):
         return x.view(*x.shape[:2], -1, self.size, x.shape[-1])
 
     def keys(self, x: Tensor) -> Tensor:
-        """Return the keys of every block, margins included: [B, N, T', H] to [B, N, blocks, keys, H]."""
+        """Gather the keys of every block and its margins: [B, N, T', H] to [B, N, blocks, keys, H]."""
         padded = pad(x, (0, 0, self.margin, self.margin))
         return padded.unfold(2, self.size + 2 * self.margin, self.size).transpose(-1, -2)
 

@@ -60,7 +60,7 @@ class LowRankLinear(nn.Linear):
         nn.init.kaiming_uniform_(self.lora_A, a=math.sqrt(5))
 
     def forward(self, states: Tensor) -> Tensor:
-        """Apply the layer and its adapter: [..., in] to [..., out]."""
+        """Apply the linear layer and its low-rank adapter: [..., in] to [..., out]."""
         update = nn.functional.linear(nn.functional.linear(states, self.lora_A), self.lora_B)
         return super().forward(states) + self.scale * update
 

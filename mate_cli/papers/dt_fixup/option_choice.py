@@ -26,7 +26,7 @@ class OptionHead(nn.Module):
         self.score = nn.Linear(hidden_size, 1)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
-        """Map states [B, T, D] to the logits of candidates, see `CandidateHead`.
+        """Compute the logits of candidates from hidden states [B, T, D]. See `CandidateHead`.
 
         The pooler is not used.
         """
@@ -35,7 +35,7 @@ class OptionHead(nn.Module):
 
 
 class OptionChoice(CandidateTask[TableExample]):
-    """Scores each option by the state of its first token.
+    """Selects an answer option by scoring each option from the hidden state of its first token.
 
     Args:
         context: context of any network. `model=deeper` and `model=candidates` encode each option separately.
@@ -55,7 +55,7 @@ class OptionChoice(CandidateTask[TableExample]):
         return [example for example in examples if example.options and example.answer]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Select the questions that have answer options."""
+        """Select the examples to evaluate: questions that have answer options."""
         return [example for example in examples if example.options]
 
     def score(self, predictions: Sequence[Choice], examples: Mapping[str, TableExample]) -> dict[str, float]:
@@ -79,7 +79,7 @@ class OptionChoice(CandidateTask[TableExample]):
         return Selection((), (), prediction.probability)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Return the accuracy of always selecting the training split's most frequent index."""
+        """Return the accuracy of always selecting the option index most often correct in training."""
         label = majority_label(training())
         guesses = [Choice(name, label, 1.0) for name, example in examples.items() if label < len(example.options)]
         return {f"majority/{name}": value for name, value in self.score(guesses, examples).items()}

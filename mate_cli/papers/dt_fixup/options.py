@@ -40,7 +40,7 @@ class OptionSerializer(Serializer):
 
     @classmethod
     def label_kind(cls, options: Mapping[str, Any]) -> Label:
-        """Return the name of the labels, which mark the correct option."""
+        """Return "options", the name of token labels that mark the correct option."""
         return "options"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
@@ -84,5 +84,5 @@ class OptionSerializer(Serializer):
 
 
 def _context(example: TableExample) -> str:
-    """Return the texts of all cells, usually one, joined by spaces."""
+    """Join the texts of all cells of a table, usually a single cell, by spaces."""
     return " ".join(cell.text for _, _, cell in example.table.cells())

@@ -43,7 +43,12 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def scored_queries(group: Configuration, split: str) -> Questions:
-    """Load the answers of the median run of a configuration by question. Empty if its answers are no queries."""
+    """Load the scored SQL answers of one run of a configuration, or {} if no SQL was predicted.
+
+    The median run is preferred.
+
+    The median run is preferred.
+    """
     metric = f"{split}/{EXACT_SET_MATCH.name}"
     runs = [run for run in (group.median_run, *group.counted) if run and metric in run.metrics]
     questions = load_questions(runs[0], split) if runs else {}
@@ -51,7 +56,7 @@ def scored_queries(group: Configuration, split: str) -> Questions:
 
 
 def error_views(dataset: str, answers: Mapping[str, Questions]) -> list[View]:
-    """Return a table on the questions that all configurations answer incorrectly, and a table for any of them.
+    """Return two error tables: questions that all configurations get wrong, and that any gets wrong.
 
     Args:
         dataset: name of the dataset, for the titles.
@@ -72,7 +77,7 @@ def error_views(dataset: str, answers: Mapping[str, Questions]) -> list[View]:
 
 
 def error_view(title: str, questions: Sequence[ScoredQuestion], answers: Mapping[str, Questions]) -> View:
-    """Return a table with the percentage of questions with each type of error, per configuration.
+    """Return a table with the percentage of questions that have each SQL error type, by configuration.
 
     Args:
         title: title of the table.

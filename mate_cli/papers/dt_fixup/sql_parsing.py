@@ -55,7 +55,7 @@ class SqlHead(nn.Module):
         draw(self)
 
     def memory(self, output: EncoderOutput) -> Memory:
-        """Compute the inputs of the decoder from the encoder output: states of all nodes, and of the columns."""
+        """Compute the decoder inputs from the encoder's hidden states of all nodes and of columns."""
         kinds = node_kinds(output.batch)
         is_column = kinds == COLUMN
         count = is_column.sum(1)
@@ -79,7 +79,7 @@ class SqlHead(nn.Module):
 
 
 def schema_shapes(batch: TableBatch) -> list[Schema]:
-    """Return, for each example of a batch, a schema with unnamed tables and columns.
+    """Build, for each example of a batch, a schema of unnamed tables and columns.
 
     Its numbers of tables and columns are those of the example's schema, which determine the legal actions.
     """
@@ -88,7 +88,7 @@ def schema_shapes(batch: TableBatch) -> list[Schema]:
 
 
 def schema_shape(tables: int, columns: int) -> Schema:
-    """Return a schema of unnamed tables and columns.
+    """Build a schema with the given numbers of unnamed tables and columns.
 
     Legal actions depend only on these counts.
     """
@@ -114,7 +114,10 @@ def derivation_loss(scored_steps: ScoredSteps, smoothing: float) -> Tensor:
 
 
 def _select_scores(scores: Tensor, actions: Tensor) -> Tensor:
-    """Gather the score of one action per step, [B, A, S] to [B, A]. A missing action (-1) gets that of action 0."""
+    """Gather the score of one action per step: [B, A, S] to [B, A].
+
+    A missing action (-1) gets the score of action 0.
+    """
     return scores.gather(-1, actions.clamp(min=0).unsqueeze(-1)).squeeze(-1)
 
 

@@ -186,7 +186,7 @@ class TfidfDistance:
             self._weights = None
 
     def to(self, question: str) -> np.ndarray:
-        """Return the distance of each of the S sentences of the table to a question, [S].
+        """Compute the TF-IDF cosine distance between a question and each of the S sentences, [S].
 
         The result is empty if no sentence contains a bigram.
         """
@@ -207,7 +207,7 @@ class OverlapDistance:
         self._codes = np.array(codes, dtype=np.int32)
 
     def to(self, question: str) -> np.ndarray:
-        """Return the distance of each of the S sentences of the table to a question, [S]."""
+        """Compute the overlap distance between a question and each of the S sentences, [S]."""
         if not len(self._starts) or not question:
             return np.ones(len(self._starts))
         lowered = question.lower()

@@ -47,7 +47,7 @@ class LinkedItem:
 
 @dataclass(frozen=True, slots=True)
 class Node(LinkedItem):
-    """A cell or page that the question may refer to.
+    """A table cell or linked page that the question may refer to.
 
     Args:
         fact: the sentence of the page that matches the question. For a cell the reason of the link: "string match",
@@ -65,7 +65,7 @@ class Node(LinkedItem):
 
 @dataclass(frozen=True, slots=True)
 class Candidate(LinkedItem):
-    """A cell, or a page linked from a cell, in a row under consideration for the answer.
+    """A possible location of the answer: a cell of a table row, or a page that the cell links to.
 
     Args:
         header: text of the column's header.
@@ -90,7 +90,7 @@ class LinkedExample(TableExample):
 
 
 def attach_nodes(example: TableExample, nodes: tuple[Node, ...]) -> LinkedExample:
-    """Return a copy of a question that contains the cells and pages it is linked to."""
+    """Return a copy of a question that contains the cells and pages (nodes) linked to the question."""
     values = {field.name: getattr(example, field.name) for field in fields(TableExample)}
     return LinkedExample(**values, nodes=nodes)
 
@@ -161,7 +161,10 @@ def extremes(table: Table) -> tuple[Extreme, ...]:
 
 
 def _values(table: Table, column: int) -> list[tuple[float | datetime, tuple[int, int]]]:
-    """Parse the numbers or dates of a column, with (row, column) of their cells. All have the type of the first."""
+    """Parse the numbers or dates in a column, each with the (row, column) of its cell.
+
+    All values have the type of the first value.
+    """
     values: list[tuple[float | datetime, tuple[int, int]]] = []
     for row, cells in enumerate(table.rows):
         value = _value(cells[column].text, type(values[0][0]) if values else None)

@@ -104,7 +104,7 @@ class CandidateSerializer(Serializer):
 
 
 def node_parts(node: Node) -> Parts:
-    """Return the text parts of a linked cell or page: column header, content and linking fact."""
+    """Return the text of a linked cell or page in parts: column header, content and linking fact."""
     return (node.header, "is", node.content, ".", *(("Fact :", node.fact) if node.fact else ()))
 
 
@@ -121,7 +121,7 @@ class RankingSerializer(CandidateSerializer):
 
     @classmethod
     def label_kind(cls, options: Mapping[str, Any]) -> Label:
-        """Return the name of the labels, which mark nodes in a row with the answer."""
+        """Return "nodes", the name of labels that mark linked cells and pages in an answer row."""
         return "nodes"
 
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
@@ -165,7 +165,7 @@ class HoppingSerializer(CandidateSerializer):
 
     @classmethod
     def label_kind(cls, options: Mapping[str, Any]) -> Label:
-        """Return the name of the labels, which mark the candidate that contains the answer."""
+        """Return "hops", the name of labels that mark the candidate that contains the answer."""
         return "hops"
 
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:

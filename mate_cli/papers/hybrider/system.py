@@ -27,7 +27,7 @@ class Hybrider(System):
     stages = (RANK, HOP, READ)
 
     def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
-        """Answer with the text of the final cell, or with a span of the final page.
+        """Answer each question with the text of the final cell, or with a span of the final page.
 
         A question without linked nodes is answered with the cell most similar to the question by TF-IDF. Hits@1 is the
         share of questions whose final cell contains the answer or links to it.
@@ -117,7 +117,7 @@ class PassageOnly(System):
     stages = (READ,)
 
     def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
-        """Return the best span of the most similar page.
+        """Answer each question with the best span of the linked page most similar to the question.
 
         A question about a table without pages gets no answer. Hits@1 is the share of questions for which a cell that
         links to the page contains the answer or links to it.

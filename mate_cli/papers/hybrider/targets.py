@@ -57,12 +57,12 @@ class Target:
 
     @property
     def ranks(self) -> bool:
-        """True if the stages that rank nodes and select hops are trained on the question."""
+        """True if the question is trained on in stages 1 (rank nodes) and 2 (select hops)."""
         return self.kind in ("easy", "medium")
 
     @property
     def answer_of_row(self) -> dict[int, AnswerNode]:
-        """The last cell or page with the answer, for each row that has one."""
+        """The last cell or page that contains the answer, by table row."""
         return {node.coordinate[0]: node for node in self.nodes}
 
 
@@ -87,7 +87,7 @@ def trace_answer(table: Table, answer: str) -> tuple[AnswerNode, ...]:
 
 
 def find_target(example: TableExample, nodes: Sequence[Node]) -> Target:
-    """Trace the answer of a question and classify the question.
+    """Find the cells and pages with the answer of a question, and classify the question.
 
     Without an answer it is "dropped".
     """

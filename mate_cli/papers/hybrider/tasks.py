@@ -46,7 +46,7 @@ class CandidateHead(nn.Module):
         self.score = nn.Sequential(nn.Linear(width, hidden_size), nn.ReLU(), nn.Linear(hidden_size, 1))
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
-        """Map states [B, T, D] to the logits of K candidates, the maximum per example.
+        """Compute candidate logits from hidden states [B, T, D], padded to K candidates per example.
 
         Candidate k has row id k.
         """
@@ -157,7 +157,7 @@ class RowHopping(CandidateChoice):
         self.nodes_per_question = nodes_per_question
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """Return one example per question and start node of the hop in a table row with the answer."""
+        """Return one example per question and linked node in a row with the answer, the hop's start."""
         return [
             replace(example, example_id=f"{example.example_id}/{index}")
             for group in self._beginnings(examples)

@@ -59,7 +59,7 @@ class EvidenceNode:
 
 
 def relate(nodes: Sequence[EvidenceNode], kinds: Sequence[Kind]) -> np.ndarray:
-    """Return the relation ids of node i (query) to node j (key), UInt8 [K, K].
+    """Return the relation id from each query node i to each key node j, UInt8 [K, K].
 
     Entry (i, j) is the id of the first of `kinds` that applies, 0 if none applies. No node is related to itself.
     `row` and `column`: cells of one row or column. `first`: cells of one row, one of them the first. `page`: both
@@ -90,18 +90,18 @@ def mentions(title: str, text: str) -> bool:
 
 
 def _pairs(holds: Callable[[EvidenceNode, EvidenceNode], bool]) -> Callable[[Sequence[EvidenceNode]], np.ndarray]:
-    """Return a function that evaluates a condition for all (query, key) pairs, Bool [K, K]."""
+    """Return a function that evaluates a condition for all pairs of nodes, as Bool [K, K]."""
     return lambda nodes: np.array([[holds(node, target) for target in nodes] for node in nodes], bool)
 
 
 def _equal(lines: Iterable[int]) -> np.ndarray:
-    """Return the pairs of nodes with equal row or column numbers, Bool [K, K]."""
+    """Return the mask of node pairs with equal row or column numbers, Bool [K, K]."""
     numbers = np.array(list(lines))
     return numbers[:, None] == numbers
 
 
 def _with_first(nodes: Sequence[EvidenceNode]) -> np.ndarray:
-    """Return the pairs in which one node is the first node of its row, Bool [K, K]."""
+    """Return the mask of node pairs in which either node is the first node of its row, Bool [K, K]."""
     rows = [node.row for node in nodes]
     first = np.array([rows.index(row) == index for index, row in enumerate(rows)])
     return first[:, None] | first

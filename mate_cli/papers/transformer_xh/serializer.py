@@ -99,7 +99,7 @@ class EvidenceSerializer(Serializer):
         return "rows" if label == "evidence" and options.get("unit", cls.unit) == "row" else label
 
     def draw(self, example: TableExample, encoding: TableEncoding, encoder: Any) -> Figure:  # noqa: ANN401
-        """Print the nodes of an example and plot the graph.
+        """Print the nodes of an example, and plot the graph of these nodes.
 
         Args:
             example: the example.
@@ -229,7 +229,10 @@ class EvidenceSerializer(Serializer):
         return NodePieces(text, ids, segments, sentences, lengths[0] + len(title), full_length > len(ids))
 
     def _list_mentions(self, example: TableExample, texts: Sequence[NodeText]) -> list[Mentions]:
-        """Return the distinct sentences of other nodes that lead to each node, in reading order."""
+        """List, for each node, the distinct sentences of other nodes that link to or mention the node.
+
+        The sentences are in reading order.
+        """
         if not self.edge_texts:
             return [()] * len(texts)
         relations = relate(
@@ -289,14 +292,14 @@ class _TableCache:
         return LexicalTable(self.table)
 
     def additions(self, question: str) -> Mapping[str, Parts]:
-        """Return the sentences of linked pages to append to cells for a question, by link."""
+        """Return the page sentences to append to cells for a question, by link of the page."""
         is_whole = self.serializer.unit in ("document", "segment")
         if is_whole or not self.serializer.sentences or not self.table.passages:
             return {}
         return self._expander.choose(question)
 
     def choose(self, question: str, node_pieces: Sequence[NodePieces]) -> list[NodePieces]:
-        """Select the nodes of the rows most similar to the question that fit into the limits, in reading order.
+        """Select nodes of the rows most similar to the question, within the limits, in reading order.
 
         If the nodes of the most similar row do not fit, the first nodes of that row are returned.
         """
@@ -340,7 +343,9 @@ def _mentioning_sentences(text: NodeText, neighbor: NodeText) -> list[str]:
 
 
 def _shares(first: int, second: int, limit: int) -> tuple[int, int]:
-    """Return the lengths to which two texts are truncated to fit into `limit` tokens, the longer text first.
+    """Return the numbers of tokens of two texts after truncation to `limit` tokens in total.
+
+    The longer text is truncated first.
 
     Source: microsoft/Transformer-XH, `truncate_input_sequence`.
     """
@@ -424,7 +429,7 @@ def label_answers(example: TableExample, node_pieces: Sequence[NodePieces], cach
 
 
 def find_class(example: TableExample) -> int | None:
-    """Return a statement's label, else the index of the answer's type in `ANSWER_KINDS`.
+    """Return the label of a statement, or the index of a question's answer type in `ANSWER_KINDS`.
 
     Return None if neither is known.
     """
@@ -437,7 +442,7 @@ def find_class(example: TableExample) -> int | None:
 
 
 def _find_first_text(texts: Sequence[str], encoded_node: NodePieces, piece_cache: PieceCache) -> tuple[int, int]:
-    """Find the first text that occurs in a node's text or title.
+    """Find the first of several texts that occurs in the text or title of a node.
 
     For each text, the node's text is searched before its title.
 

@@ -96,7 +96,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         self.answer_kinds, self.supporting_sentences = answer_kinds, supporting_sentences
 
     def output_loss(self, output: EncoderOutput, head: ReadingHead, encoder: TableEncoder) -> torch.Tensor:
-        """Return the mean loss over examples, a scalar.
+        """Compute the mean loss of nodes, answer spans and supporting sentences, a scalar.
 
         The mean answer type loss over examples with a known answer type is added.
 
@@ -117,7 +117,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return loss + self.average_terms(total, output.batch, "kinds")
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
-        """Count the examples and the examples with a known answer type."""
+        """Count the examples, and the examples with a known answer type, to average the losses."""
         assert batch.class_ids is not None
         return {**super().count_terms(batch), "kinds": (batch.class_ids >= 0).sum()}
 
@@ -173,7 +173,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return {**scores, **accuracy("node_accuracy", correct, answerable, groups)}
 
     def details(self, prediction: EvidenceAnswer) -> dict[str, Any]:
-        """Return the fields of a prediction for the file of predictions, with the supporting sentences."""
+        """Return the fields of a prediction for prediction files, with its supporting sentences."""
         return {**super().details(prediction), "supporting": [list(sentence) for sentence in prediction.supporting]}
 
     def selection(self, prediction: EvidenceAnswer) -> Selection | None:
@@ -191,7 +191,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
 
 
 def best_span(starts: torch.Tensor, ends: torch.Tensor, limit: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the best first token and the best last token of at most `limit` tokens, each [B].
+    """Return the first and the last token of the best span of at most `limit` tokens, each [B].
 
     Source: microsoft/Transformer-XH, `utils.py`.
 
@@ -231,7 +231,7 @@ class ReadingTargets:
 
 
 def reading_targets(batch: TableBatch, logits: ReadingLogits) -> ReadingTargets:
-    """Return the targets of a batch that has labels."""
+    """Build the training targets of span reading for a batch with labels."""
     assert batch.label_ids is not None
     assert batch.class_ids is not None
     labels = group_by_node(batch.label_ids, batch, logits.mask, 0)
@@ -284,7 +284,7 @@ class EvidenceRanking(CellSelection):
     spec = replace(CellSelection.spec, label="evidence", encoding="evidence", uses_pooler=True, auto_class=None)
 
     def build_head(self, encoder: TableEncoder) -> NodeHead:
-        """Create the head, which computes one logit per node."""
+        """Create the output head, which computes one logit per node of the graph."""
         return NodeHead(encoder.size.hidden_size, self.dropout.p)
 
     def cell_logits(self, output: EncoderOutput, head: NodeHead, encoder: TableEncoder) -> CellLogits:  # type: ignore[override]
@@ -357,7 +357,7 @@ class EvidenceEntailment(Entailment):
         return self.average_terms(total, batch) + self.average_terms(losses.sum(), batch, "evidence")
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
-        """Count the examples and the examples with known evidence."""
+        """Count the examples, and the examples with known evidence, to average the losses."""
         assert batch.label_ids is not None
         example, token = first_tokens(batch)
         with_evidence = example[batch.label_ids[example, token] > 0]
@@ -382,6 +382,6 @@ class EvidenceEntailment(Entailment):
         return rows
 
     def details(self, prediction: Verdict) -> dict[str, Any]:
-        """Return details with the rows of the largest mixture weights."""
+        """Return the fields of a verdict for prediction files, with the rows of the largest weights."""
         rows = prediction.rows if isinstance(prediction, EvidenceVerdict) else ()
         return {**super().details(prediction), "rows": [list(row) for row in rows]}

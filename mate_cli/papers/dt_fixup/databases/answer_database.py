@@ -35,7 +35,7 @@ WITHOUT_VALUES = f"Values are not predicted: put them in place of {sql_literal(P
 def answer_database(
     database: OpenDatabase, load: Callable[[], LoadedModel], report: Callable[[str], None] = lambda text: None
 ) -> Session:
-    """Answer all questions about a database with SQL.
+    """Predict SQL queries for all questions about a database, and run the queries if possible.
 
     Predicted queries are executed read-only if the file is a database and not only a schema.
 

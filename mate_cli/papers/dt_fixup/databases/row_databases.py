@@ -14,7 +14,7 @@ from mate_cli.tables.table import Table
 
 @dataclass
 class RowDatabases:
-    """Databases that labelled rows name by path. The schema of each database is read once.
+    """Reader of databases whose paths are in labelled rows. Every schema is read only once.
 
     Args:
         files: finder of the files that rows name.
@@ -30,11 +30,11 @@ class RowDatabases:
     _schemas: dict[str, tuple[Schema, Table]] = field(default_factory=dict, init=False)
 
     def is_query(self, row: LabelledRow) -> bool:
-        """Return whether a labelled row asks about a database, so that a SQL query answers it."""
+        """Return whether a labelled row contains a question about a database, answered by an SQL query."""
         return "table" not in row.values and (self.shared is not None or "database" in row.values)
 
     def example(self, row: LabelledRow, name: str) -> tuple[SchemaExample, str]:
-        """Convert a labelled row about a database to an example with its schema and gold query.
+        """Convert a labelled row to an example with the schema of its database and the gold query.
 
         Args:
             row: the row.

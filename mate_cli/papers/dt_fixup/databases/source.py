@@ -36,7 +36,7 @@ class DatabaseSource:
     execution_guided: bool = True
 
     def open(self, questions: Sequence[str], questions_file: str | None) -> OpenDatabase:
-        """Read the questions and the schema of the database.
+        """Read the questions of `mate predict`, and the schema of the database that they are about.
 
         Args:
             questions: questions of the command line.

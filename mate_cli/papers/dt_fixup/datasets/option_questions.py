@@ -184,5 +184,5 @@ def _blocks(file: str, content: bytes, stem: str, problems: list[Problem]) -> It
 
 
 def _option(letter: str, text: str) -> str:
-    """Remove the letter before the text of an option, as in "A. text"."""
+    """Remove the letter before the text of an option: "A. text" becomes "text"."""
     return re.sub(rf"^\s*{letter}\s*\.\s*(?=\S)", "", text, flags=re.IGNORECASE)

@@ -60,7 +60,7 @@ class Spider(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Note for the record of a run: the number of databases whose column values were read."""
+        """Note in the record of a run, with the number of databases whose column values were read."""
         schemas = [schema for schema, _ in self._schemas[0].values()] if self.values else []
         return {"databases with values": f"{sum(bool(s.values) for s in schemas)} of {len(schemas)}"} if schemas else {}
 
@@ -108,7 +108,7 @@ class Spider(Release):
 
     @cached_property
     def _schemas(self) -> tuple[dict[str, tuple[Schema, Table]], list[Problem]]:
-        """The valid schemas by database name, each with its table view, and schema problems."""
+        """Valid database schemas by name, each with a table view, and the problems of invalid schemas."""
         problems: list[Problem] = []
         file = self.tables_file
         entries = read_entries(file, self.need(file), problems, "a list of schemas")
@@ -128,7 +128,7 @@ class Spider(Release):
         return schemas, problems
 
     def _with_values(self, schemas: Mapping[str, tuple[Schema, Table]]) -> dict[str, tuple[Schema, Table]]:
-        """Return the schemas with the values of the available databases.
+        """Return the schemas, with column values added from the available database files.
 
         Raises:
             DataError: no database exists, or a file is not a database.

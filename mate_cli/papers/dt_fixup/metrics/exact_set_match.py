@@ -73,7 +73,7 @@ class Queries(AnswerMetric["SchemaExample"]):
 
 
 def _error(query: Query | None, example: SchemaExample) -> str:
-    """Classify the error of a predicted query. Return "" if it equals the gold query by exact-set match.
+    """Classify the error of a predicted query. Return "" for an exact-set match with the gold query.
 
     A column error has the correct structure with wrong columns. A sketch error has the correct columns with a wrong
     structure.

@@ -68,7 +68,7 @@ class Extra(ExtraOptions):
 
 
 class ExtraLayers(AddedLayers):
-    """Transformer layers added to an encoder, with linear maps to and from their width.
+    """Transformer layers added to an encoder, with linear maps to and from the width of these layers.
 
     The order is dropout, a map to the width of the layers, N layers, a final LayerNorm, and a map back. Maps
     between equal widths are identities. All matrices have Xavier initialization. `prepare` rescales them by a
@@ -121,7 +121,7 @@ class ExtraLayers(AddedLayers):
         draw(self)
 
     def scheme_inputs(self, states: Tensor) -> Tensor:
-        """Map hidden states [P, given] to the inputs of the first layer, which DT-Fixup measures."""
+        """Map hidden states [P, given] to the vectors whose norms DT-Fixup measures, the layer inputs."""
         return states if self.extra.mu_source == "pre_map" else self.into(states)
 
     def prepare(
@@ -148,7 +148,7 @@ class ExtraLayers(AddedLayers):
         return {self.extra.scheme: summary} if summary else {}
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
-        """Apply the layers to hidden states, [P, given] to [P, returned].
+        """Apply the added layers to P hidden states: [P, given] to [P, returned].
 
         Args:
             states: input states [P, given].

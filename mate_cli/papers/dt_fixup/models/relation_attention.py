@@ -53,11 +53,11 @@ class RelationAttention(nn.Module, Attention):
         return Work(pairs + queries * len(self.relation_key))
 
     def value_tables(self) -> tuple[Tensor, ...]:
-        """Return the embedding table of relations that is added to values. DT-Fixup scales it too."""
+        """Return the relation vectors that attention adds to values, which DT-Fixup also scales."""
         return (self.relation_value,)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend among the nodes of a batch: [P, 3, N, H] to [P, N, H].
+        """Compute attention among the P nodes of a batch: projections [P, 3, N, H] to [P, N, H].
 
         Args:
             qkv: queries, keys and values [P, 3, N, H].
@@ -79,7 +79,7 @@ class RelationAttention(nn.Module, Attention):
 
 
 def find_relations(plan: AttentionPlan) -> NodeRelations:
-    """Return the relations of the nodes of a plan's batch.
+    """Return the relation ids between nodes, and the padding mask, for the batch of an attention plan.
 
     Raises:
         ConfigError: the batch has no relations.

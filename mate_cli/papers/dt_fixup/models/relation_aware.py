@@ -50,7 +50,7 @@ class NodePieces:
 
     @classmethod
     def build(cls, batch: TableBatch, limit: int) -> NodePieces:
-        """Find the tokens of each node in a batch whose row ids number the nodes of an example from 1.
+        """Find the tokens of each node of a batch, in which row ids of tokens are node numbers from 1.
 
         Args:
             batch: the batch.
@@ -89,7 +89,7 @@ class NodePieces:
         return sums / self.counts.clamp(min=1)[:, None]
 
     def sequences(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the token indices of some nodes as one row per node, padded to equal lengths.
+        """Return the token indices of the selected nodes, one row per node, padded to equal lengths.
 
         Args:
             indices: indices of the nodes among all B * K nodes, Int64 [I].
@@ -140,7 +140,7 @@ def node_kinds(batch: TableBatch) -> Tensor:
 
 
 def node_batch(batch: TableBatch) -> TableBatch:
-    """Return a batch with one token per node of another batch, as input of the added layers.
+    """Convert a batch of tokens to a batch with one token per graph node, as input of the added layers.
 
     Each node has the arrays (ids, positions) of its first token.
 
@@ -200,7 +200,7 @@ class RelationAware(TableEncoder):
 
     @property
     def frozen(self) -> bool:
-        """True if no parameter of the token encoder is trained."""
+        """True if all parameters of the token encoder are frozen."""
         weights = (*self.embeddings.parameters(), *self.encoder.parameters())
         return not any(weight.requires_grad for weight in weights)
 
@@ -210,18 +210,18 @@ class RelationAware(TableEncoder):
 
     @property
     def states_size(self) -> int:
-        """Size of the hidden states of nodes in the output."""
+        """Width of the hidden states of graph nodes that the network returns."""
         return self.extra.size.hidden_size
 
     @property
     def planner(self) -> Planner:
-        """The planner that computes attention plans for the token encoder. Without plans if token states are cached."""
+        """Planner of the attention of the token encoder. It plans nothing if token states are cached."""
         if self.cache is not None:
             return Planner(())
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.encoder.specs)))
 
     def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Sequence[EncoderLayer], TableBatch]]:
-        """Return the layers with the batches that they process: tokens for the encoder, nodes for the added layers."""
+        """Return (encoder layers, token batch) and (added layers, node batch), to count operations."""
         return [(self.encoder.layers, batch), (self.extra.encoder.layers, node_batch(batch))]
 
     def train(self, mode: bool = True) -> RelationAware:
@@ -253,7 +253,7 @@ class RelationAware(TableEncoder):
         return [words[kinds == WORD], names[kinds > WORD]]
 
     def token_states(self, batch: TableBatch) -> Tensor:
-        """Return the states of the token encoder, [B, T, D]."""
+        """Return the hidden states of the token encoder, cached or computed, [B, T, D]."""
         if not self.frozen:
             return self._encode(batch)
         with torch.no_grad():
@@ -306,7 +306,7 @@ class FrozenFeatures:
         self._weights: tuple[tuple[int, ...], str] = ((), "")
 
     def states(self, batch: TableBatch, weights: nn.Module, compute: Callable[[TableBatch], Tensor]) -> Tensor:
-        """Return the states [B, T, D] of a batch, zero on padding.
+        """Return the cached or newly computed hidden states [B, T, D] of a batch, zero on padding.
 
         Missing states are computed and cached.
 
@@ -339,7 +339,7 @@ class FrozenFeatures:
 
 
 def _names(batch: TableBatch) -> list[str]:
-    """Hash the input arrays of each example without padding, as the names of its file in the cache."""
+    """Return a hash of each example's input arrays without padding, the name of its cache file."""
     arrays = torch.stack([getattr(batch, name) for name in ENCODER_INPUTS], -1).cpu().numpy()
     lengths = batch.attention_mask.sum(1).tolist()
     return [

@@ -125,7 +125,7 @@ def t_fixup_factor(layers: int) -> float:
 
 
 def draw(module: nn.Module) -> None:
-    """Initialize the matrices of a module with Xavier normal, leaving vectors and biases.
+    """Initialize the matrices of a module with Xavier normal. Vectors and biases are unchanged.
 
     Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
     """
@@ -180,7 +180,7 @@ def _scale(layers: Iterable[EncoderLayer], factor: float) -> None:
 
 
 def _variances(network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
-    """Measure mean variances: of the input of the layers, then of each sub-layer's output."""
+    """Return the mean variance of the layers' input, then of the output of each sub-layer."""
     totals, counts = [0.0] * (2 * len(layers) + 1), [0] * (2 * len(layers) + 1)
 
     def add(index: int, states: Tensor) -> None:

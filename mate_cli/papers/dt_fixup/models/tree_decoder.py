@@ -19,7 +19,7 @@ from mate_cli.papers.dt_fixup.sql.grammar import NONE
 
 @dataclass(frozen=True)
 class DecoderSize:
-    """Sizes of the SQL decoder: the widths set in `SqlParsing`, number of heads, and dropout."""
+    """Sizes of the SQL decoder: layer widths (set in `SqlParsing`), number of attention heads, dropout."""
 
     action: int = 128
     type: int = 64
@@ -52,12 +52,12 @@ class Memory(NamedTuple):
     columns: Tensor
 
     def at(self, rows: Tensor) -> Memory:
-        """Select examples of the batch by index, Int64 [B'], such as one copy per beam hypothesis."""
+        """Return a copy with the examples at the given indices, Int64 [B'], such as one per beam hypothesis."""
         return Memory(*(tensor.index_select(0, rows) for tensor in self))
 
 
 class Frontier(NamedTuple):
-    """Inputs of decoder steps from the partial derivation: parent, production and field type.
+    """Decoder inputs of each step: previous action, parent step and production, and open field type.
 
     All are Int64 [B, A], with -1 for a missing value, as in the first step. The parent is the action that opened
     the current field.
@@ -181,7 +181,7 @@ class TreeDecoder(nn.Module):
         )
 
     def start(self, examples: int) -> DecoderState:
-        """Return the initial state for a batch of `examples` examples, which is zero."""
+        """Return the initial decoder state of `examples` examples, filled with zeros."""
         parameter = self.production_bias
         return DecoderState(
             *(parameter.new_zeros(examples, width) for width in (self.size.state,) * 2 + (self.size.attention,))
@@ -194,7 +194,7 @@ class TreeDecoder(nn.Module):
         return self.scores(memory, outputs, used_columns)
 
     def _run(self, memory: Memory, steps: Steps) -> Tensor:
-        """Return the attention output of every step, [B, A, attention]."""
+        """Run the decoder over gold derivations. Return its attention output per step, [B, A, attention]."""
         input_gates, recurrent = self.known_gates(memory, steps.frontier).unbind(1), self.recurrent_weights()
         state, rows = self.start(len(steps.rules)), torch.arange(len(steps.rules), device=steps.rules.device)
         parents, parent = steps.frontier.parents.clamp(min=0).unbind(1), state.state
@@ -207,7 +207,7 @@ class TreeDecoder(nn.Module):
         return torch.stack([state.attended for state in states], 1)
 
     def known_gates(self, memory: Memory, frontier: Frontier) -> Tensor:
-        """Compute the part of the LSTM gates that depends on given actions, [B, A, 4 * state].
+        """Compute the part of the LSTM gates that depends on the given earlier actions, [B, A, 4 * state].
 
         The part is computed for all steps of training at once. The biases of the LSTM are included.
         """
@@ -274,7 +274,7 @@ class TreeDecoder(nn.Module):
 
 
 def _rows(table: nn.Embedding, ids: Tensor) -> Tensor:
-    """Look up embeddings, with zeros for the id -1."""
+    """Look up embedding vectors by id. The id -1 gives a vector of zeros."""
     return table(ids.clamp(min=0)) * (ids >= 0)[..., None]
 
 

@@ -30,7 +30,7 @@ class Search:
 
 
 class ScoredDerivation(NamedTuple):
-    """A complete derivation and its log probability with weighted columns."""
+    """A complete derivation with its log probability, in which columns have a separate weight."""
 
     actions: tuple[Action, ...]
     score: float
@@ -56,7 +56,7 @@ class _Hypothesis:
 def ranked_derivations(
     decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
 ) -> list[list[ScoredDerivation]]:
-    """Search the most probable derivations of each example by greedy search and by beam search, best first.
+    """Find the most probable derivations of each example by greedy and beam search, best first.
 
     Args:
         decoder: decoder that scores actions.

@@ -124,7 +124,7 @@ class ValueLinker:
                     self._columns[word].append(column)
 
     def links(self, words: Sequence[str]) -> np.ndarray:
-        """Return which columns contain each word, Bool [words, columns]."""
+        """Return whether the values of each column contain each question word, Bool [words, columns]."""
         links = np.zeros((len(words), self._count), bool)
         for index, word in enumerate(words):
             links[index, self._columns.get(word.lower(), [])] = True
@@ -183,7 +183,7 @@ class SchemaRelations:
         self._schema_matrix = _schema_relations(schema)
 
     def matrix(self, words: list[str]) -> np.ndarray:
-        """Return the relation of each node to each node, UInt8 [K, K].
+        """Return the relation id of each pair of nodes of a question and its schema, UInt8 [K, K].
 
         Nodes are the words, the columns and the tables, in this order.
         """

@@ -62,7 +62,7 @@ class SchemaSerializer(Serializer):
 
     @classmethod
     def label_kind(cls, options: Mapping[str, Any]) -> Label:
-        """Return the name of the labels, which are the actions that derive the gold query."""
+        """Return "sql", the name of labels that are the grammar actions of the gold query."""
         return "sql"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
@@ -80,7 +80,7 @@ class SchemaSerializer(Serializer):
         ]
 
     def _split(self, texts: set[str]) -> None:
-        """Cache the tokens of texts. A text without tokens becomes [EMPTY]."""
+        """Tokenize the texts that are not yet cached. A text without tokens becomes [EMPTY]."""
         new_texts = sorted(texts - self._ids.keys())
         empty = np.array([self.tokenizer.empty_id], np.int32)
         token_ids = self.tokenizer.pieces(new_texts)
@@ -106,7 +106,7 @@ class SchemaSerializer(Serializer):
         return self._laid_out(token_ids, *counts).encoding(example.example_id, more=more)
 
     def _laid_out(self, token_ids: Sequence[np.ndarray], words: int, columns: int, tables: int) -> TokenArrays:
-        """Return the token arrays of words, tables and columns, in this order."""
+        """Build the input arrays with the tokens of words, tables and columns, in this order."""
         names = [*range(words + columns, words + columns + tables), *range(words, words + columns)]
         cls, sep = np.array([[self.tokenizer.cls_id], [self.tokenizer.sep_id]], np.int32)
         parts = [*token_ids[:words], *chain.from_iterable((sep, name) for name in token_ids[words:])]
@@ -131,7 +131,7 @@ class SchemaSerializer(Serializer):
 
 
 def _length(token_ids: Sequence[np.ndarray], words: int) -> int:
-    """Return the token count of words and names, with [CLS] and a [SEP] around each name."""
+    """Count the tokens of question words and names, including [CLS] and a [SEP] around each name."""
     return 2 + sum(map(len, token_ids)) + len(token_ids) - words
 
 
@@ -158,7 +158,7 @@ def item_texts(schema: Schema) -> list[str]:
 
 
 def action_rows(actions: Sequence[Action], schema: Schema) -> np.ndarray:
-    """Return a derivation as training targets and inputs of the decoder, Int16 [A, 5].
+    """Convert a derivation to decoder targets and inputs, one row per action, Int16 [A, 5].
 
     The columns are:
 

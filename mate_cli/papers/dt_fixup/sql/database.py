@@ -64,7 +64,7 @@ def is_database(path: Path) -> bool:
 
 
 def read_database_schema(path: Path, *, seconds: float = MAX_SECONDS) -> Schema:
-    """Return the tables, views, columns and keys of a database.
+    """Read the schema of a SQLite database: tables, views, columns and keys.
 
     The notes of the schema list unreadable tables and views.
 
@@ -208,7 +208,7 @@ _TEXT_STEPS = 10_000_000
 
 
 def with_values(schema: Schema, path: Path, *, seconds: float = MAX_VALUES_SECONDS) -> Schema:
-    """Add the first distinct texts in each column of the database to its schema.
+    """Return the schema with the first distinct texts of each database column added.
 
     Unreadable columns are listed in its notes.
 
@@ -236,7 +236,7 @@ def with_values(schema: Schema, path: Path, *, seconds: float = MAX_VALUES_SECON
 
 
 def read_values(schema: Schema, path: Path) -> Schema:
-    """Add the texts of each column to a schema like `with_values`, and warn about unreadable columns."""
+    """Return the schema with the texts of each database column, and warn about unreadable columns."""
     result = with_values(schema, path)
     for note in result.notes[len(schema.notes) :]:
         warnings.warn(f"{path}: {note}", stacklevel=2)

@@ -43,7 +43,10 @@ def _is_equal(predicted: ir.Query, gold: ir.Query) -> bool:
 
 
 def _compared_clauses(query: ir.Query) -> list[Collection[object]]:
-    """Return what must be equal in two queries that match. The order counts in GROUP BY and ORDER BY only."""
+    """Return the clauses that exact-set match compares, as values that are equal for a match.
+
+    The order counts in GROUP BY and ORDER BY only.
+    """
     return [
         Counter(query.select),
         Counter(query.where.items),
@@ -82,7 +85,7 @@ def _compared_parts(query: ir.Query, schema: Schema) -> ir.Query:
 
 
 def _map_children(part: Part, function: Callable[[Any], Any]) -> Part:
-    """Apply a function to all children of a part of a query, and return the new part."""
+    """Return a copy of a part of a query, with a function applied to each of its children."""
     if isinstance(part, tuple):
         return tuple(map(function, part))  # type: ignore[return-value]
     if is_dataclass(part) and not isinstance(part, type):
@@ -91,7 +94,7 @@ def _map_children(part: Part, function: Callable[[Any], Any]) -> Part:
 
 
 def _renumbered(part: Part, representatives: Mapping[int, int]) -> Part:
-    """Replace column numbers by `representatives`, and remove DISTINCT.
+    """Replace the column numbers in a part of a query by `representatives`, and remove DISTINCT.
 
     Nested queries in conditions and FROM are unchanged.
     """
@@ -119,7 +122,7 @@ def _nested(value: ir.Value) -> ir.Query | None:
 
 
 def _key_groups(schema: Schema) -> Mapping[int, int]:
-    """Map each column with a foreign key to the first column of its group.
+    """Map each column of a foreign key to the first column of its group of linked columns.
 
     Two existing groups are never merged.
     """
@@ -149,7 +152,7 @@ def has_same_structure(predicted: ir.Query, gold: ir.Query, schema: Schema) -> b
 
 
 def _sketch(part: Part) -> Part:
-    """Replace every column by "*" and every FROM by one table."""
+    """Replace every column of a query by "*" and every FROM by one table, to compare structure only."""
     if isinstance(part, ir.ColumnUnit):
         return replace(part, column=STAR)
     if isinstance(part, ir.From):
@@ -158,7 +161,7 @@ def _sketch(part: Part) -> Part:
 
 
 def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - part of a query
-    """Yield the columns of a query, without join columns."""
+    """Yield the column numbers in a part of a query, except the columns in FROM."""
     if isinstance(part, ir.ColumnUnit):
         yield part.column
     elif isinstance(part, tuple):

@@ -19,7 +19,7 @@ from mate_cli.tables.table import Cell, Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaExample(TableExample):
-    """A question about a database that a query answers.
+    """A question about a database, whose gold answer is an SQL query.
 
     Its table is a view of the schema, see `schema_table`.
 
@@ -35,7 +35,7 @@ class SchemaExample(TableExample):
 
     @property
     def outcome(self) -> str:
-        """Type of the training label, for statistics: the gold query, or the reason why it cannot be trained on."""
+        """Category in statistics: "query", or the reason why the question is not trained on."""
         if self.answer is None:
             return NOT_GIVEN
         reason = "outside the grammar" if self.query else "its query cannot be read"
@@ -44,7 +44,7 @@ class SchemaExample(TableExample):
 
 @dataclass(frozen=True, slots=True)
 class GoldQuery:
-    """A parsed gold query, shared by all questions that it answers.
+    """A parsed gold SQL query, shared by all questions with the same gold query.
 
     Args:
         sql: text of the query.
@@ -77,7 +77,7 @@ class GoldQuery:
 def schema_example(
     name: str, question: str, schema: Schema, table: Table, gold: GoldQuery | None = None
 ) -> SchemaExample:
-    """Create an example of a question about a database. The hardness of its gold query is its subset.
+    """Create an example of a database question, with the hardness of its gold query as subset.
 
     Args:
         name: id of the example.
@@ -107,7 +107,7 @@ def schema_table(schema: Schema) -> Table:
 
 @dataclass(frozen=True)
 class OpenDatabase:
-    """The schema of a database, and questions about the database.
+    """The schema of a user's database, and the questions about the database.
 
     Args:
         path: database file or schema file.

@@ -70,7 +70,7 @@ class Scope:
     aliases: dict[str, ir.ColumnUnit | None] = field(default_factory=dict)
 
     def add(self, number: int | None, alias: str, name: str) -> None:
-        """Add a table or nested query to the scope.
+        """Add a table or nested query of FROM to the names that are visible in the query.
 
         Args:
             number: number of the table; None for a nested query.
@@ -126,7 +126,7 @@ class ExpressionReader(ABC):
                 raise UnreadableQueryError(f"{node.key} in an unsupported place: {write_text(node)}")
 
     def take(self, tree: Tree, *kinds: str) -> Tree:
-        """Mark a node as converted and return the node.
+        """Validate a syntax tree node, mark the node as converted, and return the node.
 
         Args:
             tree: node of the syntax tree.
@@ -188,7 +188,7 @@ class ExpressionReader(ABC):
         raise UnreadableQueryError(f"there is no column {write_text(tree)}")
 
     def _tables(self, name: str) -> Iterator[list[int]]:
-        """Yield lists of candidate tables of a column, in order of precedence.
+        """Yield lists of tables to search for a column, in order of precedence.
 
         A table name or alias is global in the query and refers to its last definition.
 
@@ -216,7 +216,7 @@ class ExpressionReader(ABC):
         raise UnreadableQueryError(f"there is no column {write_text(tree)}")
 
     def clause(self, tree: Tree | None, kind: str) -> ir.Conditions:
-        """Convert WHERE or HAVING. A missing clause has no conditions."""
+        """Convert a WHERE or HAVING clause to conditions, which are empty if the clause is missing."""
         return self.conditions(self.take(tree, kind).this) if tree else ir.Conditions()
 
     def conditions(self, tree: Tree) -> ir.Conditions:
@@ -298,7 +298,7 @@ class ExpressionReader(ABC):
         return arguments[0], distinct
 
     def bare(self, tree: Tree) -> Tree:
-        """Return an expression without its surrounding parentheses."""
+        """Return an expression of the syntax tree without surrounding parentheses."""
         while tree.key in ("paren", "subquery"):
             if tree.args.get("alias"):
                 raise UnreadableQueryError(f"a name of {write_text(tree)}")

@@ -164,7 +164,7 @@ NONE = -1
 
 
 def encode_action(action: Action) -> tuple[int, int]:
-    """Return an action as two numbers: its production, and its column.
+    """Encode an action as two numbers: the index of its production, and the index of its column.
 
     The action `Reduce` has the number of productions as its production. A missing number is `NONE`.
     """
@@ -318,7 +318,7 @@ def _columns(tables: int, columns: int, *, stars: bool) -> tuple[SelectColumn, .
 
 
 def derivations(schema: Schema, actions: tuple[Action, ...]) -> Iterator[Derivation]:
-    """Yield the derivation before each action, and the final derivation."""
+    """Yield the partial derivation before each action, then the derivation after the last action."""
     state = Derivation(schema)
     yield state
     for action in actions:

@@ -52,7 +52,7 @@ class ValueUnit:
     right: ColumnUnit | None = None
 
     def columns(self) -> tuple[ColumnUnit, ...]:
-        """Return the left column, and the right column if any."""
+        """Return the columns of the operand: the left column, and the right column if any."""
         return (self.left,) if self.right is None else (self.left, self.right)
 
 

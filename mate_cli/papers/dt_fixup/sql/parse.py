@@ -29,7 +29,7 @@ _MAX_DEPTH = 250
 
 
 def parse(sql: str, schema: Schema) -> ir.Query:
-    """Parse a query in SQLite's dialect about one database.
+    """Parse an SQL query in SQLite's dialect, and resolve its names by the schema of a database.
 
     Raises:
         UnreadableQueryError: the query is invalid, uses names missing in the schema, or has a part that Spider's format
@@ -55,7 +55,7 @@ def parse(sql: str, schema: Schema) -> ir.Query:
 
 
 def read_tree(tree: Tree, schema: Schema, sql: str = "") -> ir.Query:
-    """Convert a whole query from the syntax tree of sqlglot.
+    """Convert the syntax tree of a whole query from sqlglot to the representation of `ir`.
 
     Args:
         tree: syntax tree of a whole query.
@@ -111,7 +111,7 @@ class _Reader(ExpressionReader):
     _depth = 0
 
     def query(self, tree: Tree) -> ir.Query:
-        """Convert a query or several queries joined by set operators."""
+        """Convert a query, or several queries joined by set operators such as UNION."""
         tree = self.bare(tree)
         self._depth += 1
         if self._depth > ir.MAX_NESTING:
@@ -149,7 +149,7 @@ class _Reader(ExpressionReader):
         return last_query
 
     def _chain(self, tree: Tree, *, nested: bool = False) -> list[tuple[str, Tree]]:
-        """Return queries joined by set operators from left to right, each with its operator.
+        """Flatten nested set operations to a list of (operator, query), from left to right.
 
         The operator of the first query is "".
         """

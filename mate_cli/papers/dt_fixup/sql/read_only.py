@@ -154,7 +154,10 @@ class ReadOnlyDatabase:
         return f"it takes more than {self._seconds:g} s of CPU time" if time.thread_time() > self._end else ""
 
     def _limit_functions(self, sql: str) -> None:
-        """Limit value lengths by the functions of a statement, its views and generated columns."""
+        """Limit value lengths depending on the functions that a statement calls.
+
+        Functions in views and generated columns are included.
+        """
         self._limit_call(FUNCTION_STEPS_PER_CALL, MAX_ARGUMENT_BYTES)  # EXPLAIN can compute constants.
         program = self._connection.execute(f"EXPLAIN {sql}")
         functions = {str(row[5]) for row in program if row[1] in ("Function", "PureFunc", "AggStep")}
@@ -176,7 +179,7 @@ class ReadOnlyDatabase:
         return sqlite3.SQLITE_OK if is_allowed and not self._exceeded() else sqlite3.SQLITE_DENY
 
     def _find_objects(self) -> list[tuple[str, str, str]]:
-        """List tables and views.
+        """List the tables and views of the database as (name, type, SQL definition).
 
         With `writable_schema`, SQLite skips unreadable definitions instead of raising an error.
         """
@@ -195,7 +198,7 @@ class ReadOnlyDatabase:
         ]
 
     def list_internal_tables(self) -> set[str]:
-        """Return the folded names of internal tables of SQLite and of virtual tables."""
+        """Return the folded names of tables that SQLite and virtual tables use internally."""
         names = {fold(name) for name, _, _ in self.objects if fold(name).startswith("sqlite_")}
         for name, kind, sql in self.objects:
             module = _MODULE.search(sql) if kind == "virtual" else None

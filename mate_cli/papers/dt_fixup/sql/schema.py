@@ -68,7 +68,7 @@ KINDS = ("text", "number", "time", "boolean", "others")
 
 @dataclass(frozen=True, slots=True)
 class SchemaTable:
-    """The names of a table in a database schema.
+    """The SQL name and the readable name of a table in a database schema.
 
     Args:
         name: human-readable name.
@@ -211,7 +211,7 @@ class Schema:
 
 
 def _zip_lists(entry: Mapping[str, Any], *keys: str) -> list[tuple[Any, ...]]:
-    """Zip the lists under several keys, and raise `ValueError` if their lengths differ."""
+    """Zip the lists under several keys of an entry. Raise `ValueError` if their lengths differ."""
     first, *other_keys = keys
     for key in other_keys:
         longer = len(entry[key]) - len(entry[first])
@@ -234,7 +234,7 @@ def _name(value: Any) -> str:  # noqa: ANN401 - what JSON holds
 
 
 def _column_numbers(keys: Sequence[Any], columns: Sequence[SchemaColumn]) -> list[int]:
-    """Validate the column numbers in keys and return them, from 1. A key of several columns is a nested list."""
+    """Return the validated column numbers, from 1, of primary keys. Nested lists are flattened."""
     flat = [number for key in keys for number in (key if isinstance(key, list) else [key])]
     return [_column_number(number, columns) for number in flat]
 
@@ -264,7 +264,7 @@ def read_schemas(path: Path) -> dict[str, Schema]:
 
 
 def _unpacked(path: Path) -> bytes:
-    """Return the content of a file, gzip-compressed or not.
+    """Return the content of a file, decompressed if the file is gzip-compressed.
 
     The JSON parser handles a byte order mark.
     """

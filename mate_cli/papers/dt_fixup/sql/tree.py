@@ -155,7 +155,7 @@ class _TreeMaker:
         return Tree("FromCond", [self._column(ir.ColumnUnit(0, column)) for column in columns])
 
     def _of_source(self, column: int) -> int:
-        """Return a column itself if FROM contains its table, else the column of the same name in a table of FROM.
+        """Return the column if FROM contains its table, else the column of the same name in FROM.
 
         An alias may lead to a table that FROM does not contain.
         """
@@ -166,7 +166,7 @@ class _TreeMaker:
         return column if replacement is None else replacement
 
     def _conditions(self, conditions: ir.Conditions) -> Tree:
-        """Return the syntax tree of SQL conditions, nested to the right by their "and" and "or"."""
+        """Convert conditions to a derivation tree, nested to the right at each "and" and "or"."""
         *condition_trees, tree = map(self._condition, conditions)
         for condition_tree, connector in reversed([*zip(condition_trees, conditions.connectors, strict=True)]):
             tree = Tree(connector.capitalize(), [condition_tree, tree])
@@ -241,7 +241,7 @@ def _query(tree: Tree, schema: Schema) -> ir.Query:
 
 
 def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - see `Tree`
-    """Yield the columns of a query without the columns of nested queries."""
+    """Yield the column numbers in a query, except in nested queries."""
     if isinstance(part, int):
         yield part
     for child in part.parts if isinstance(part, Tree) else part if isinstance(part, list) else ():

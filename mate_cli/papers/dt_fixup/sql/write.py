@@ -10,7 +10,7 @@ from mate_cli.papers.dt_fixup.sql.schema import STAR, Schema, fold, quote_identi
 
 
 def write(query: ir.Query, schema: Schema) -> str:
-    """Write a query as SQL, in one line.
+    """Format a parsed query as one line of SQL.
 
     `parse` returns the same query, except for the quotes of values.
     """
@@ -50,7 +50,7 @@ class _Writer:
         self._units, self._scope = outer_state
 
     def _source(self, query: ir.Query) -> str:
-        """Write the FROM clause with its joins.
+        """Format the FROM clause of a query as SQL, with its joins.
 
         Each join condition follows the first table that completes it.
         """
@@ -70,7 +70,7 @@ class _Writer:
         return text
 
     def _is_known(self, joins: ir.Conditions, number: int) -> bool:
-        """Return whether all tables of a join condition are already named.
+        """Return whether a join condition can be written: FROM already contains all its tables.
 
         If any join condition follows an "or", all conditions are written after the last table.
         """

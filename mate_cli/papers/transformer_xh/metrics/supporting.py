@@ -33,7 +33,7 @@ SPECIAL = ("yes", "no", "noanswer")
 
 
 class Overlap(NamedTuple):
-    """The overlap of two answers or of two sets of sentences. All values are from 0 to 1."""
+    """Exact match, F1, precision and recall of two answers or two sets of sentences, each from 0 to 1."""
 
     em: float
     f1: float
@@ -154,7 +154,7 @@ class SupportedAnswers(AnswerMetric[TableExample]):
         self._has_sentences = any(answer.supporting for answer in answers.values())
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return the scores of all questions and of each subset."""
+        """Compute the metrics of answers and supporting sentences, for all questions and each subset."""
         answered_examples = {name: example for name, example in examples.items() if name in self.answers}
         supporting = (
             {name: self._sentences(example) for name, example in answered_examples.items()}

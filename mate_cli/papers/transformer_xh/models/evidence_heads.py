@@ -32,7 +32,10 @@ class PooledNodes(NamedTuple):
 
 
 def pooled_nodes(output: EncoderOutput, pooler: nn.Module) -> PooledNodes:
-    """Pool the first token of every node of a batch. K is at least 1."""
+    """Pool the first token of every node of a batch to one vector per node, padded to K nodes.
+
+    K is at least 1.
+    """
     batch = output.batch
     example, token = first_tokens(batch)
     node = batch.row_ids[example, token] - 1
@@ -62,7 +65,10 @@ class NodeHead(nn.Module):
         self.score = Score(hidden_size, 1)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CellLogits:
-        """Map states [B, T, D] to logits of the K node cells. Labels are those of first tokens."""
+        """Compute the logits and labels of the cells of K nodes from hidden states [B, T, D].
+
+        The label of a node is the label of its first token.
+        """
         batch, nodes = output.batch, pooled_nodes(output, pooler)
         logits = self.score(self.dropout(nodes.states)).squeeze(-1).float()
         labels = torch.zeros_like(nodes.tokens) if batch.label_ids is None else batch.label_ids.gather(1, nodes.tokens)
@@ -163,7 +169,7 @@ class ReadingHead(nn.Module):
         self.kind, self.sentence = Score(hidden_size, kinds), Score(hidden_size, 1)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> ReadingLogits:
-        """Map states [B, T, D] to the logits of all parts of an answer.
+        """Compute the logits of nodes, spans, answer types and sentences from states [B, T, D].
 
         Answer types are predicted from the nodes, averaged with the softmax of the node logits.
         """
@@ -185,7 +191,7 @@ class ReadingHead(nn.Module):
         )
 
     def _sentences(self, output: EncoderOutput, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean token logit of each sentence and which sentences exist, both [B, K, S]."""
+        """Return the mean token logit of each sentence and the mask of real sentences, [B, K, S]."""
         batch, scores = output.batch, self.sentence(output.states).squeeze(-1).float()
         numbers = _sentence_ids(batch)
         total, tokens = (sentence_sums(values, numbers, batch, mask) for values in (scores, torch.ones_like(scores)))

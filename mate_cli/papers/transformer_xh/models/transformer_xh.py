@@ -55,13 +55,13 @@ class Nodes:
     visible: Tensor
 
     def spread(self, values: Tensor) -> Tensor:
-        """Scatter hub values [hubs, D] to nodes [B, K, D]; padding nodes are zero."""
+        """Scatter values of hub tokens [hubs, D] to their nodes [B, K, D], with zeros for padding."""
         examples, count = self.visible.shape[:2]
         empty = values.new_zeros(examples * count, values.shape[-1])
         return empty.index_copy(0, self.slots, values).view(examples, count, -1)
 
     def gather(self, values: Tensor) -> Tensor:
-        """Gather the values of hubs [hubs, D] from nodes [B, K, D]."""
+        """Gather the values of hub tokens [hubs, D] from the values of all nodes [B, K, D]."""
         return values.flatten(0, 1).index_select(0, self.slots)
 
 
@@ -115,10 +115,10 @@ class Hop(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """Return the attention output of the hubs, [hubs, D] to [hubs, D]."""
+        """Compute attention between linked hub tokens, the first tokens of nodes: [hubs, D] to [hubs, D]."""
 
     def heads(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """Scatter the hub states to nodes and divide them into attention heads, [hubs, D] to [B, N, K, H]."""
+        """Scatter hub states to nodes, divided into attention heads: [hubs, D] to [B, N, K, H]."""
         spread = nodes.spread(hubs)
         return spread.view(*spread.shape[:2], *self.shape).transpose(1, 2)
 
@@ -140,7 +140,7 @@ class GatHop(Hop):
             nn.init.xavier_normal_(weight, gain=GAIN)
 
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """Return the attention output of the hubs, see `Hop`."""
+        """Compute attention between linked hub tokens, [hubs, D] to [hubs, D]. See `Hop.forward`."""
         states = self.heads(hubs, nodes)
         projected = states @ self.projection.T
         source, destination = (
@@ -163,7 +163,7 @@ class DotHop(Hop):
         self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """Return the attention output of the hubs, see `Hop`."""
+        """Compute attention between linked hub tokens, [hubs, D] to [hubs, D]. See `Hop.forward`."""
         query, key, value = (self.heads(layer(hubs), nodes) for layer in (self.query, self.key, self.value))
         weights = self.softmax(query @ key.transpose(-1, -2) / self.shape[1] ** 0.5, nodes.visible)
         output: Tensor = self.output(nodes.gather((weights @ value).transpose(1, 2).flatten(2)))
@@ -197,7 +197,7 @@ class HopLayer(EncoderLayer):
         self.combine = nn.Linear(2 * size.hidden_size, size.hidden_size)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Apply the layer, and combine the states of hubs with the output of their hop, [P, D] to [P, D]."""
+        """Apply the layer, and combine the state of each hub with its hop output: [P, D] to [P, D]."""
         nodes, inputs = plan.derive("nodes", find_nodes), states
         states = super().forward(states, plan, key_bias)
         hubs = states.index_select(0, nodes.hubs)
@@ -206,7 +206,7 @@ class HopLayer(EncoderLayer):
         return states.index_copy(0, nodes.hubs, mixed.to(states.dtype))
 
     def initialize_hop(self) -> None:
-        """Initialize the combination as the identity on the hub state.
+        """Initialize the layer that combines hop output and hub state as identity on the hub state.
 
         The weights of the hop output stay random.
         """

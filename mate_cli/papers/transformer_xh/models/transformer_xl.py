@@ -19,7 +19,7 @@ from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
 
 
 def find_segments(plan: AttentionPlan) -> tuple[Tensor, Tensor]:
-    """Return masks of the current and of the previous segment, both Bool [B, 1, T, T].
+    """Return attention masks for the current and the previous segment, both Bool [B, 1, T, T].
 
     An entry is True if the query token attends to the key token.
     """
@@ -29,7 +29,7 @@ def find_segments(plan: AttentionPlan) -> tuple[Tensor, Tensor]:
 
 
 class SegmentMemory(Attention):
-    """Joint softmax over the current and the previous segment.
+    """Attention with a joint softmax over the current and the previous segment.
 
     Keys and values of the previous segment may be passed separately.
     """
@@ -37,7 +37,7 @@ class SegmentMemory(Attention):
     takes_key_bias = False
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend with gradients into the previous segment, see `Attention`."""
+        """Attend to the current and the previous segment, with gradients into both. See `Attention`."""
         return self.attend(qkv, qkv, plan, dropout)
 
     def attend(self, qkv: Tensor, memory: Tensor, plan: AttentionPlan, dropout: float) -> Tensor:
@@ -69,7 +69,7 @@ class MemoryAttention(SelfAttention):
     backend: SegmentMemory
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Map states [P, D] to the concatenated attention heads [P, D]."""
+        """Compute self-attention of P tokens: states [P, D] to concatenated attention heads [P, D]."""
         qkv, memory = (self.project(x) for x in (states, states.detach()))
         dropout = self.attention_dropout if self.training else 0.0
         return self.backend.attend(qkv, memory, plan, dropout).flatten(1)
