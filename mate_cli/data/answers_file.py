@@ -30,7 +30,7 @@ REMEDY = 'Give JSON lines such as {"id": ..., "answer": ...}; see docs/how-to/co
 
 
 def read_answers(file: Path) -> dict[str, SystemAnswer]:
-    """Read the predicted answers in a file, by question id.
+    """Return the predicted answers (`SystemAnswer`) that a file contains, by question id.
 
     Raises:
         DataError: the file is missing or damaged, an entry has no id or no answer, or an id is a duplicate.

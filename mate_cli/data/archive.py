@@ -401,7 +401,7 @@ class ReleaseFiles:
         return self._sizes[archive]
 
     def _member(self, archive: Path, path: str) -> bytes:
-        """Read a file of an archive and cache its content.
+        """Return the content of a file in an archive, which is read once and cached.
 
         All files with the same suffix are read in the same pass if their total size is at most `largest_file()`.
         """

@@ -71,7 +71,7 @@ class ColumnRule(NamedTuple):
     rows: Rows
 
     def __call__(self, table: Table) -> Coordinates:
-        """Return (row, column) of the predicted cells of a table."""
+        """Return (row, column) of the cells of a table that the rule predicts as answer."""
         count = len(table.rows)
         rows = {"first": range(min(1, count)), "last": range(max(0, count - 1), count), "all": range(count)}
         column = min(self.column, len(table.header) - 1)

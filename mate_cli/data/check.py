@@ -312,7 +312,7 @@ def find_repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping
 
 
 def find_overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield a problem for each pair of splits with common ids.
+    """Yield a problem for each pair of splits that have ids in common, such as question ids.
 
     Args:
         keys: ids of each split.

@@ -67,7 +67,7 @@ def fetch_all(files: Sequence[RemoteFile], root: Path) -> None:
 
 
 def fetch(file: RemoteFile, root: Path) -> Path:
-    """Download one file unless it exists, and return its path.
+    """Download one file unless it exists, and return the path of the file.
 
     Raises:
         DataError: the file cannot be downloaded, or its content does not match its checksum or suffix. The invalid

@@ -87,7 +87,7 @@ def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Voca
 
 
 def input_sizes(examples: Sequence[TableExample], tokenizer: Vocabulary) -> InputSizes:
-    """Count the tokens of the inputs of examples before truncation.
+    """Compute the lengths in tokens of the inputs of some examples, before any truncation.
 
     Examples that cannot be encoded are omitted.
 

@@ -81,7 +81,7 @@ class Perturbation:
 
 
 def perturb_examples(examples: Examples, name: str, seed: int) -> tuple[dict[str, TableExample], dict[str, str]]:
-    """Perturb questions with one of `PERTURBATIONS`.
+    """Apply a perturbation of `PERTURBATIONS`, such as permuted rows, to the questions of a split.
 
     Args:
         examples: all questions of a split. Their tables are the source of distracting rows and columns.

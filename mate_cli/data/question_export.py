@@ -105,7 +105,7 @@ def question_entry(
 
 
 def write_markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Format a table as Markdown."""
+    """Return a table formatted in Markdown."""
     lines = [[cell.translate(_ESCAPES) for cell in line] for line in (header, *rows)]
     header_line, *body = [f"| {' | '.join(line)} |" for line in lines]
     return "\n".join([header_line, f"|{' --- |' * len(header)}", *body])

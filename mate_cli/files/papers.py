@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parents[1] / "papers"
 
 
 def find_packages(name: str) -> dict[str, Path]:
-    """Return the folder of each paper's subpackage `name`, such as "models", by dotted name."""
+    """Return the folder of the subpackage `name`, such as "models", of each paper, by dotted name."""
     return {f"{PAPERS}.{folder.parent.name}.{name}": folder for folder in sorted(FOLDER.glob(f"*/{name}"))}
 
 

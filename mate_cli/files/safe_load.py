@@ -39,7 +39,7 @@ _OmegaConfLoader: Any = get_yaml_loader()
 
 
 class _Loader(yaml.cyaml.CParser, _OmegaConfLoader):
-    """OmegaConf's YAML loader on the C parser."""
+    """OmegaConf's YAML loader, based on the fast C parser of PyYAML."""
 
     def __init__(self, text: str) -> None:
         yaml.cyaml.CParser.__init__(self, text)

@@ -71,7 +71,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Check that the checkpoint contains the state of every callback that has one.
+        """Raise `CheckpointError` if a checkpoint lacks the state of a callback.
 
         Lightning itself ignores a missing state.
 

@@ -75,7 +75,7 @@ def check_finite(weights: Mapping[str, torch.Tensor], path: Path) -> None:
 
 
 def load_module(module: torch.nn.Module, path: Path, remedy: str = "Train again") -> None:
-    """Load the state dict of a module from a safetensors file, and check it.
+    """Load the state dict of a module from a safetensors file, and check that the weights fit.
 
     Args:
         module: module that receives the weights.

@@ -60,7 +60,7 @@ class Section(BaseModel):
 
 
 class Trainer(Section):
-    """`conf/trainer`: length of training, intervals of validation, checkpoints and log rows."""
+    """Settings in `conf/trainer`: length of training, intervals of validation, checkpoints and log rows."""
 
     batch_size: PositiveInt
     max_epochs: PositiveFloat | None
@@ -77,7 +77,7 @@ class Trainer(Section):
 
 
 class Hardware(Section):
-    """`conf/hardware`: devices, precision, micro-batch size and CPU workers."""
+    """Settings in `conf/hardware`: devices, precision, micro-batch size and CPU workers."""
 
     accelerator: Literal["cpu", "gpu", "mps", "auto"]
     devices: PositiveInt = 1
@@ -128,7 +128,7 @@ Folder = Annotated[str, Field(min_length=1)]
 
 
 class Paths(Section):
-    """`conf/paths`: folders of outputs, caches and data."""
+    """Settings in `conf/paths`: folders of outputs, caches and data."""
 
     outputs: Folder
     cache: Folder
@@ -166,7 +166,7 @@ class ModelConfig(Section):
 
     @property
     def limits(self) -> tuple[int | None, int | None, int | None]:
-        """Maximum numbers of examples of the train split, the test split and each other split.
+        """Maximum number of examples of train, of test and of each other split, as a tuple.
 
         None means all examples.
         """
@@ -257,7 +257,7 @@ class RunConfig(ModelConfig):
 
     @property
     def limits(self) -> tuple[int | None, int | None, int | None]:
-        """Maximum numbers of examples of the train split, the test split and each other split.
+        """Maximum number of examples of train, of test and of each other split, as a tuple.
 
         None means all examples.
         """

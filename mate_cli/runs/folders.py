@@ -129,7 +129,7 @@ def find_same(parent: Path, config: Mapping[str, Any], code: Mapping[str, str]) 
 
 
 def is_running(folder: RunFolder) -> bool:
-    """Return whether a process is training the run."""
+    """Return whether a process is training the run in a folder."""
     return index_run(folder.path).status_now(folder.path.parent) == "running"
 
 

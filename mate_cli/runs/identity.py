@@ -94,7 +94,7 @@ def find_value(tree: Any, key: str) -> Any:  # noqa: ANN401 - any value
 
 
 def value_text(value: object) -> str:
-    """Format a configuration value as on the command line.
+    """Format a configuration value as it is written on the command line, such as `null` for None.
 
     Equal numbers give equal text: 1e-3 and 0.001 both give 0.001.
     """

@@ -166,7 +166,7 @@ def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
 
 
 def is_alive(process: str) -> bool:
-    """Return whether a process of this machine is running.
+    """Return whether a process, given as `pid:start`, is running on this machine.
 
     Args:
         process: `pid:start`, as returned by `process_id`.

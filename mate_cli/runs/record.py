@@ -163,7 +163,7 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of the checkpoints."""
+        """Path of the folder with the checkpoints of the run."""
         return self.path / "checkpoints"
 
     def place(self, name: str) -> Path:
@@ -264,7 +264,7 @@ class RunFolder:
                 folder.write_record(record)
 
     def read_record(self) -> RunRecord:
-        """Read record.json.
+        """Read the record of the run from record.json.
 
         A missing or damaged record is rebuilt from config.yaml, with a message.
 

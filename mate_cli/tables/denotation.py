@@ -156,7 +156,7 @@ def compute_with_notes(aggregation: str, cells: Coordinates, table: Table) -> tu
 
 
 def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list[str]]:
-    """Find the numbers that a sum or average of cells adds up.
+    """Return the numbers in cells that a sum or average adds up, and notes on omitted cells.
 
     Omitted are cells that mark a missing value, such as "n/a", and rows that summarize other rows, such as "Total". No
     numbers are returned if a cell contains other text, if most cells have no value, or if it is doubtful whether a row

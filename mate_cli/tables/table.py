@@ -39,7 +39,7 @@ class DataFrame(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A header and body rows. Every row has as many cells as the header.
+    """A table of cells: a header and body rows, each with as many cells as the header.
 
     Args:
         table_id: name of the table in its dataset.
@@ -178,7 +178,7 @@ class TableFile:
         return self.rows[index]
 
     def table(self, row_indices: Sequence[int] | None = None, columns: Sequence[int] | None = None) -> Table:
-        """Return a `Table` of some or all rows and columns.
+        """Return a `Table` of all rows and columns of the file, or of a selection.
 
         Args:
             row_indices: row indices, from 0. All rows by default.

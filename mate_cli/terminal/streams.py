@@ -102,7 +102,7 @@ class CleanStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write each text of `lines`."""
+        """Write each text of `lines` without control characters."""
         for line in lines:
             self.write(line)
 

@@ -175,7 +175,7 @@ class TokenArrays:
             self._values[name][start:end] = value
 
     def encoding(self, example_id: str, **extra_fields: Any) -> TableEncoding:
-        """Create the `TableEncoding` from the filled arrays.
+        """Create a `TableEncoding` from the arrays that were filled.
 
         Args:
             example_id: id of the example.
@@ -312,7 +312,7 @@ def gather_tokens(values: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
 
 
 def cell_position_ids(row_ids: torch.Tensor, column_ids: torch.Tensor, max_positions: int) -> torch.Tensor:
-    """Compute positions that restart at 0 in each cell.
+    """Return the position of each token within its cell, counted from 0, [B, T].
 
     The question, [CLS] and padding form one cell.
 
@@ -336,7 +336,7 @@ def cell_position_ids(row_ids: torch.Tensor, column_ids: torch.Tensor, max_posit
 def make_position_ids(
     row_ids: torch.Tensor, column_ids: torch.Tensor, max_positions: int, *, restart: bool
 ) -> torch.Tensor:
-    """Compute the positions of tokens, [B, T].
+    """Return the position of each token [B, T], counted from 0 in the input or in each cell.
 
     Args:
         row_ids: row id of each token, [B, T].

@@ -78,7 +78,7 @@ class TablePieces:
 
     @classmethod
     def join(cls, cells: Sequence[np.ndarray], is_continuation: np.ndarray) -> TablePieces:
-        """Create the token sequence of a table from the tokens of its cells.
+        """Concatenate the tokens of the cells of a table to one token sequence.
 
         Args:
             cells: token ids of each cell, at least one per cell.

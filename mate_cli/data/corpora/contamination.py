@@ -61,7 +61,7 @@ class EvaluationTables:
             self.add(table)
 
     def add(self, table: Table) -> None:
-        """Add a table unless an equal table was added before."""
+        """Add a table to the index, unless an equal table was added before."""
         key = table_key(table)
         if key not in self._keys:
             self._keys.add(key)

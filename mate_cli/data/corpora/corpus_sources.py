@@ -109,7 +109,7 @@ def _distinct(examples: Iterable[TableExample]) -> list[Table]:
 
 
 def _files(path: Path) -> Iterator[Reader]:
-    """Yield a function per table of a file, or of all files in a folder, that reads the table."""
+    """Yield functions that each read one table of a file, or of all files in a folder."""
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.name.endswith(INTERACTIONS):
             yield from (partial(_of_corpus, read_table, path.name) for read_table in read_interactions(file))

@@ -93,7 +93,7 @@ class DatasetInfo:
 
     @property
     def remote_files(self) -> tuple[RemoteFile, ...]:
-        """Files of the public release that can be downloaded."""
+        """Download addresses, destinations and checksums of the files of the public release."""
         from mate_cli.data.download import RemoteFile
 
         return tuple(RemoteFile(**cast(dict[str, Any], file)) for file in self.files)

@@ -143,7 +143,7 @@ class PassageQuestions(Release):
 
     @abstractmethod
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
-        """Parse a file, and yield its valid questions.
+        """Parse the content of a file, and yield the valid questions that the file contains.
 
         Args:
             file: name of the file.

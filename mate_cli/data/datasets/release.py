@@ -86,7 +86,7 @@ class Release(ABC):
 
     @property
     def arguments(self) -> str:
-        """Command-line arguments that select this dataset."""
+        """Command-line arguments that select this dataset, such as `data=NAME data.root=FOLDER`."""
         return f"data={self.name} {format_setting('data.root', self.root)}"
 
     @property

@@ -195,7 +195,7 @@ def _view_columns(table: pa.Table) -> Mapping[str, _Column]:
 
 
 def _read_counts(columns: Mapping[str, _Column]) -> tuple[np.ndarray, ...]:
-    """Return the token and truncation counts of each row.
+    """Return the number of tokens and the truncation counts of each row of an Arrow table.
 
     The arrays are: tokens, tokens before truncation, whether truncation was counted, and all truncation counts.
     """

@@ -117,7 +117,7 @@ class Batches(Dataset[TableBatch]):
         self.encodings, self.loading = encodings, loading
 
     def __getitem__(self, indices: list[int]) -> TableBatch:
-        """Collate and prepare the encodings at `indices`."""
+        """Return the batch of the encodings at `indices`, collated and prepared."""
         return self.loading.batch([self.encodings[index] for index in indices])
 
 
@@ -137,7 +137,7 @@ class AugmentedBatches(Batches):
         self.change = change
 
     def __getitem__(self, draws: list[tuple[int, int]]) -> TableBatch:  # type: ignore[override]
-        """Augment, collate and prepare the encodings of a batch.
+        """Return a batch of randomly changed encodings, collated and prepared.
 
         Args:
             draws: pairs of the index of an encoding and the number of the sample, see `PlacedBatches`.
@@ -202,7 +202,7 @@ class TableDataModule:
         return list(self.dataset.examples(split))[:count]
 
     def questions(self, split: str) -> list[TableExample]:
-        """Return the questions of a split, from which `examples` selects.
+        """Return the questions of a split, of which `examples` selects the examples to use.
 
         Raises:
             DataError: the split is empty.

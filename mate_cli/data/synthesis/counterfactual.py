@@ -76,7 +76,7 @@ class ReplaceableMention:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A true and a false version of a sentence.
+    """A true and a false version of a sentence about a table.
 
     Args:
         positive: sentence with the focus as spelled in the table.

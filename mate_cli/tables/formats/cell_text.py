@@ -101,7 +101,7 @@ def spreadsheet_number(value: float | Decimal) -> str:
 
 
 def spreadsheet_date(value: datetime.date | datetime.time | datetime.timedelta) -> str:
-    """Format a date, a time or a duration.
+    """Format a date, a time or a duration as the text that a spreadsheet shows for it.
 
     Midnight, zero seconds and trailing zeros of fractions are omitted.
     """

@@ -188,7 +188,7 @@ def find_dialect(
 
 
 def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
-    """Score how well a dialect splits the first lines of a file.
+    """Score how well a dialect splits the first lines of a file, and return a `DialectFit`.
 
     The score increases with the share of records that have the most frequent number of cells, with this number, and
     with the share of cells that contain no other delimiter.

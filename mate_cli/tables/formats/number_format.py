@@ -145,7 +145,7 @@ def _write_fixed(pattern: str, number: Decimal) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def format_date(value: datetime.date | datetime.time | datetime.timedelta, code: str = GENERAL) -> str:
-    """Format a date, time or duration by a number format.
+    """Format a date, time or duration as a spreadsheet cell with a number format shows it.
 
     A format with day, month and year gives 2024-03-01. `General` and Japanese eras give the full date and time.
     """

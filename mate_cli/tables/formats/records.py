@@ -105,7 +105,7 @@ def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
 
 
 def find_table(content: object, path: Path, notes: list[str]) -> Shape:
-    """Find the table in the content of a JSON file.
+    """Return the header and the rows of the only table in the parsed content of a JSON file.
 
     Args:
         content: parsed content of the file.

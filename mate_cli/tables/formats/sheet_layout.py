@@ -48,7 +48,7 @@ class SheetLayout:
 
 
 def read_layout(file: IO[bytes]) -> SheetLayout:
-    """Read the layout of a sheet of an .xlsx file."""
+    """Read the number formats, formulas, errors and hidden cells of a sheet of an .xlsx file."""
     layout, row, root = SheetLayout(), -1, ElementTree.parse(file).getroot()
     # A path with the namespace is faster than a path with the wildcard {*}.
     space = root.tag[: root.tag.find("}") + 1]

@@ -158,7 +158,7 @@ def question_terms(question: str) -> dict[str, str]:
 
 
 def matching_shares(question: str, rows: Sequence[Sequence[str]]) -> np.ndarray:
-    """Compute for each column the share of cells with a word or number of the question, [C]."""
+    """Return for each of C columns the share of cells with a word or number of the question, [C]."""
     terms = question_terms(question).keys()
     return np.array([[not terms.isdisjoint(_findable(cell)) for cell in row] for row in rows]).mean(0)
 
@@ -239,7 +239,10 @@ class RowRanker(Protocol):
 
     @property
     def digest(self) -> str:
-        """Hash of the model and its options, part of the cache key of encodings. Equal for equal rankings."""
+        """Hash of the ranking model and its options, which is part of the cache key of encodings.
+
+        Equal for equal rankings.
+        """
 
     def __call__(self, examples: Sequence[TableExample]) -> Mapping[str, Sequence[int]]:
         """Return 0-based row indices of each example's table, best first, by `example_id`.

@@ -267,7 +267,7 @@ class Coverage:
 
 
 def prefixes(text: str) -> frozenset[str]:
-    """Return the first five letters of each word of a text.
+    """Return the set of the first five letters of each word of a text.
 
     The prefixes of "founded" and "founder" are equal.
     """

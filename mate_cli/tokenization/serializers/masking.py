@@ -133,7 +133,7 @@ class MaskingSerializer(Serializer):
         return self._tables[name]
 
     def tokenize_table(self, table: Table, texts: Sequence[str]) -> TableInPieces:
-        """Tokenize a table and its texts.
+        """Tokenize a table and its texts to a `TableInPieces`, from which windows are sampled.
 
         A cell is omitted if it does not fit even when all cells to its left and above have a single token.
 
@@ -254,7 +254,7 @@ class MaskingSerializer(Serializer):
 
     @property
     def most_predictions(self) -> int:
-        """Maximum number of masked tokens of an example."""
+        """Maximum number of masked tokens of an example, which the model predicts."""
         return self.max_predictions or math.ceil(self.share * self.max_tokens)
 
     def _units(self, ids: np.ndarray, columns: np.ndarray, text: int) -> list[tuple[int, int]]:

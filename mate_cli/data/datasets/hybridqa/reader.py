@@ -98,7 +98,7 @@ class HybridQA(Release):
         return self._join(f"{split}.json", self.questions(split, problems), problems)
 
     def examples_from_file(self, path: str | Path) -> list[TableExample]:
-        """Read questions about tables of this dataset from a JSON file.
+        """Read questions about tables of HybridQA from a JSON file, and return them with their tables.
 
         The file is a list of {question_id, question, table_id}.
 
@@ -136,7 +136,7 @@ class HybridQA(Release):
         return replace(report, problems=tuple(problems), counts=counts, notes=notes)
 
     def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
-        """Return the questions of a split on disk, without tables.
+        """Return the questions of a split as stated in its files on disk, without their tables.
 
         Args:
             split: name of the split.

@@ -311,7 +311,7 @@ class LabelledFiles(LabelledRows):
 
     @property
     def arguments(self) -> str:
-        """Command-line arguments that select this dataset."""
+        """Command-line arguments that select this dataset, such as `data=files data.train=FILE`."""
         return f"data=files {format_overrides({split: getattr(self, split) for split in ('train', 'dev', 'test')})}"
 
     def is_there(self, source: str) -> bool:
@@ -319,7 +319,7 @@ class LabelledFiles(LabelledRows):
         return find_file(self.root, source) is not None
 
     def missing_files_error(self, sources: Sequence[str]) -> DataError:
-        """Create the error for files that do not exist, with a hint."""
+        """Create the error for question files that do not exist, with a hint for the user."""
         missing_files = [file for file in dict.fromkeys(sources) if not self.is_there(file)]
         if not missing_files:
             return DataError("no file was given", where="data.train", remedy="Set data.train=FILE and data.dev=FILE")
@@ -366,7 +366,7 @@ class HubDataset(LabelledRows):
 
     @property
     def arguments(self) -> str:
-        """Command-line arguments that select this dataset."""
+        """Command-line arguments that select this dataset, such as `data=hub data.name=NAME`."""
         names = ("name", "subset", "train", "dev", "test")
         return f"data=hub {format_overrides({name: getattr(self, name) for name in names})}"
 

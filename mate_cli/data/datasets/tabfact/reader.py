@@ -121,7 +121,7 @@ class TabFact(Release):
 
     @cached_property
     def _annotations(self) -> tuple[dict[str, tuple[str, Any]], list[Problem]]:
-        """(file, entry) of each table in the files of both annotation rounds, and the problems of these files."""
+        """Statements of each table from both annotation rounds, as (file, entry), and problems of the files."""
         tables: dict[str, tuple[str, Any]] = {}
         problems: list[Problem] = []
         for file in ORIGINAL:
@@ -186,7 +186,7 @@ class TabFact(Release):
 
 
 def _are_names(file: str, keys: Sequence[Any], problems: list[Problem]) -> bool:
-    """Return whether all entries of a list of tables are texts, which name tables.
+    """Return whether all entries of a list of table names are texts.
 
     The first invalid entry is appended to `problems`.
     """

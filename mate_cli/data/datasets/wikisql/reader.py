@@ -198,7 +198,7 @@ class WikiSQLQuery:
 
     @classmethod
     def parse(cls, sql: Any, types: Sequence[str]) -> WikiSQLQuery:  # noqa: ANN401 - what JSON holds
-        """Parse the query of a question.
+        """Parse the JSON form of a question's SQL query, and check the query against its table.
 
         The form is {"sel": column, "agg": aggregation, "conds": [[column, operator, value]]}.
 
