@@ -111,7 +111,7 @@ PADDING_COST = 1.08
 
 @dataclass(frozen=True)
 class TaskClass:
-    """A batch of S tasks, padded to the same numbers of query slots and key slots.
+    """A class of S attention tasks, padded to equal numbers of queries and keys to run as one batch.
 
     Slots that are not needed repeat the last row of their task.
 
@@ -245,7 +245,7 @@ def _slots(tasks: SegmentTasks, members: Ints) -> tuple[Ints, Ints]:
 
 
 def _projections(query_rows: Ints, key_rows: Ints, blocks: int) -> Ints:
-    """Return the row in the table of projections of each query, key and value slot of a class.
+    """Return the row of the projection table for each query, key and value slot of a task class.
 
     If the output of a query is in row p * V + v, then the query is in row p * 3 * V + v of the table of projections,
     its key V rows and its value 2 * V rows after it.

@@ -94,7 +94,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return CellSelectionHead(encoder.size.hidden_size)
 
     def cell_logits(self, output: EncoderOutput, head: torch.nn.Module, encoder: TableEncoder) -> CellLogits:
-        """Compute the logits of cells, with dropout in training.
+        """Compute the logits of all body cells from an encoder output, with dropout in training.
 
         Args:
             output: output of the encoder.
@@ -165,7 +165,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return bool(example.answer and prediction.cells and prediction.cells[0] in example.answer.coordinates)
 
     def details(self, prediction: CellRanking) -> dict[str, Any]:
-        """Return the cells of the ranking with their probabilities."""
+        """Return the ranked cells with probabilities, as fields for prediction files."""
         return {"cells": with_probabilities(prediction.cells, prediction.probabilities)}
 
     def selection(self, prediction: CellRanking) -> Selection | None:

@@ -80,7 +80,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         return [example for example, label in zip(examples, labels, strict=True) if label is not None]
 
     def output_loss(self, output: EncoderOutput, head: ClassHead, encoder: TableEncoder) -> Tensor:
-        """Average the losses of the statements whose class is known, a scalar.
+        """Compute the class loss, averaged over the statements with a known class, a scalar.
 
         Args:
             output: output of the encoder.

@@ -170,7 +170,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
     @property
     def table_limits(self) -> tuple[int | None, int | None]:
-        """Maximum numbers of body rows and columns with `select_one_column`, else (None, None)."""
+        """Maximum numbers of body rows and columns, or (None, None) without `select_one_column`."""
         options = self.options
         return (options.max_rows - 1, options.max_columns - 1) if options.select_one_column else (None, None)
 
@@ -325,7 +325,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
 
 def _without_cells(prediction: TableAnswer) -> TableAnswer:
-    """Return a copy of a prediction without cells.
+    """Return a copy of a prediction from which all selected cells are removed.
 
     The copy is a null answer unless the aggregation is count.
     """

@@ -88,7 +88,7 @@ class MateForTask(TaskModel, MateModel):
     def named_modules(
         self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, nn.Module]]:
-        """Iterate over modules. With duplicates, the head also appears under `HEAD_ALIASES`.
+        """Iterate over named modules. Without deduplication, the head also has the names `HEAD_ALIASES`.
 
         PEFT uses these aliases to train and save heads. It finds modules by the end of their name, so the inner layer
         `head.score` is omitted. Otherwise PEFT would wrap this layer in addition to the head.
@@ -107,11 +107,11 @@ class MateForTask(TaskModel, MateModel):
         yield from ((f"{start}{name}", self.head) for name in HEAD_ALIASES)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as in torch
-        """Return an attribute. The names `HEAD_ALIASES` refer to the head."""
+        """Return an attribute of the model. The names in `HEAD_ALIASES` are aliases of the head."""
         return super().__getattr__("head" if name in HEAD_ALIASES else name)
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - as in torch
-        """Set an attribute. The names `HEAD_ALIASES` refer to the head."""
+        """Set an attribute of the model. The names in `HEAD_ALIASES` are aliases of the head."""
         super().__setattr__("head" if name in HEAD_ALIASES else name, value)
 
     def forward(

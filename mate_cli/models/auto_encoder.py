@@ -172,7 +172,7 @@ class MateModel(PreTrainedModel):
         return (model, info) if with_info else model
 
     def get_submodule(self, target: str) -> nn.Module:
-        """Return a submodule by its name.
+        """Return a submodule by its name. Raise `ValueError` for a request of PEFT's prompt tuning.
 
         Raises:
             ValueError: PEFT requests the word embeddings for prompt tuning, which is not supported.

@@ -36,7 +36,7 @@ class TableEtcLayer(EncoderLayer):
         self.attention["slot_output"] = ResidualOutput(size.hidden_size, size, options)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Compute the hidden states of tokens, then of slots, [P + B * G, D].
+        """Compute the hidden states of P tokens and G memory slots per example, [P + B * G, D].
 
         Args:
             states: hidden states of tokens and slots, [P + B * G, D].

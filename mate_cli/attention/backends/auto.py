@@ -43,7 +43,7 @@ class Auto(AttentionBackend):
         self.batches: Counter[str] = Counter()
 
     def check_machine(self, device: str) -> None:
-        """Select the backend for attention by segments on a device type, and cache it for data workers.
+        """Select the fast segment backend for a device type, and cache the selection for data workers.
 
         Only the process that uses a GPU can query the GPU.
         """

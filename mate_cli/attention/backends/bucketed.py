@@ -72,7 +72,7 @@ class Bucketed(SegmentBackend):
             raise ConfigError("bucketed cannot compute Full", where="attention", remedy="Use attention=sdpa")
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Compute and cache the sorting order and the masks of the windows."""
+        """Compute and cache the sorting order of tokens and the masks of the bucket windows."""
         self._views(plan)
 
     def count_operations(self, plan: AttentionPlan) -> Work:

@@ -59,7 +59,7 @@ def _kernel_dtype(qkv: Tensor) -> torch.dtype:
 
 
 def _mask(task_class: TaskClass, dtype: torch.dtype) -> Tensor | None:
-    """Return the additive mask of a task class, [S, 1, 1, keys]. None if no key slot is empty."""
+    """Return the additive mask of a task class, [S, 1, 1, keys], or None if no task has padding."""
     return None if task_class.empty_keys is None else additive_mask(~task_class.empty_keys, dtype)[:, None, None]
 
 

@@ -26,7 +26,7 @@ QUERY, KEY, VALUE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 @triton.jit
 def _partners(tile: tl.tensor) -> tl.tensor:
-    """Load the keys of a tile: start and number of global tokens, offset of the other slots, total number of keys."""
+    """Load the key range of a tile: global tokens (start, count), offset of local keys, number of keys."""
     num_globals = tl.load(tile + 3)
     return tl.load(tile + 2), num_globals, tl.load(tile + 4) - num_globals, num_globals + tl.load(tile + 5)
 

@@ -32,7 +32,7 @@ class EncoderSize:
 
     @property
     def standard_numbers(self) -> dict[str, int]:
-        """The dimensions under their names in the configurations of transformers."""
+        """Dimensions by their names in configurations of transformers, such as `hidden_size`."""
         return {
             "hidden_size": self.hidden_size,
             "num_hidden_layers": self.num_layers,

@@ -29,7 +29,7 @@ ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 
 
 class CheckpointFiles(NamedTuple):
-    """The tensors and the configuration of a checkpoint.
+    """Tensors and configuration that were read from the files of a checkpoint.
 
     Args:
         source: path or Hub name of the checkpoint.

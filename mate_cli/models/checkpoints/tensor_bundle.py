@@ -69,7 +69,7 @@ class Cursor:
         return self.place < len(self.data)
 
     def take(self, count: int) -> bytes:
-        """Read the next `count` bytes.
+        """Read the next `count` bytes of the data.
 
         Raises:
             BundleDamage: fewer bytes are left.

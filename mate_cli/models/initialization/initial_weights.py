@@ -269,7 +269,7 @@ def _read_checkpoint(init: InitialWeights) -> CheckpointFiles | None:
 
 
 def _unprefixed_tensors(files: CheckpointFiles, encoder: TableEncoder) -> dict[str, Tensor]:
-    """Return the tensors of a checkpoint with the parameter names of a network.
+    """Rename the tensors of a checkpoint to the parameter names of a network.
 
     The prefix of the encoder (`bert.`, `tapas.`, `encoder.`, ...) is removed. Names of inner encoders still start with
     the prefix of the inner encoder, such as `pruner.`.
@@ -346,7 +346,7 @@ def _describe(size: EncoderSize) -> str:
 
 
 def _from_roberta(tensors: dict[str, Tensor], state: Mapping[str, Tensor], *, alike: bool) -> dict[str, Tensor]:
-    """Convert the segment and position embeddings of RoBERTa to those of BERT.
+    """Convert RoBERTa's segment and position embeddings to the format of BERT's embeddings.
 
     The only segment embedding is copied to all segments if `alike`, else it is removed and segment embeddings are new.
     Positions of RoBERTa start after the padding id, and positions of mate at 0, so the first rows are removed.

@@ -30,7 +30,7 @@ RELATIVE_DEVIATION = 0.5
 
 @dataclass(frozen=True)
 class GlobalLocalOptions:
-    """Options of the global-local attention of ETC.
+    """Options of ETC's global-local attention between tokens and memory slots.
 
     Args:
         radius: number of tokens to the left and to the right in the window of a token.
@@ -177,7 +177,7 @@ class GlobalLocal(nn.Module, Attention):
     def _attend_slots(
         self, tokens: tuple[Tensor, ...], slots: tuple[Tensor, ...], links: Links, dropout: float
     ) -> Tensor:
-        """Compute the attention of slots to slots and tokens, [B, N, G, H]."""
+        """Compute the attention of memory slots to all slots and tokens, [B, N, G, H]."""
         query, key, value = (torch.cat(pair, dim=2) for pair in zip(slots, tokens, strict=True))
         query = query[:, :, : slots[0].shape[2]]
         slot_relations = relative_ids(links.slots - links.slots[:, None], self.options.max_distance)
@@ -190,7 +190,7 @@ class GlobalLocal(nn.Module, Attention):
     def _attend_tokens(
         self, tokens: tuple[Tensor, ...], slots: tuple[Tensor, ...], links: Links, dropout: float
     ) -> Tensor:
-        """Compute the attention of tokens to their window and the slots, [B, N, T, H].
+        """Compute the attention of tokens to near tokens and the memory slots, [B, N, T, H].
 
         Queries are processed in blocks. All queries of a block attend to the same range of keys.
         """

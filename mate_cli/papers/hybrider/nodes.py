@@ -104,7 +104,7 @@ def page_title(link: str) -> str:
 
 
 def page_sentences(text: str) -> list[str]:
-    """Split a page into sentences.
+    """Split the text of a linked Wikipedia page into sentences.
 
     In a tokenized text a sentence ends with a separate full stop, so "U.S. Navy ." is split only at its end. A text
     without a separate full stop is split at every full stop.

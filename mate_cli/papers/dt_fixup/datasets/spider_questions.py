@@ -29,7 +29,7 @@ _READERS = 4
 
 @dataclass(eq=False, kw_only=True)
 class Spider(Release):
-    """Reader of Spider: questions about databases with SQL queries.
+    """Reader of Spider, a dataset of questions about databases with gold SQL queries.
 
     Subsets are the hardness levels of the queries. A question is named by its file and its index in the file. Its query
     is parsed from the text, like in the official script. A question with an unreadable query is neither trained on nor

@@ -57,7 +57,7 @@ class Extra(ExtraOptions):
     mu_source: Literal["pre_map", "input"] = "pre_map"
 
     def build(self, given: int, spec: Callable[[EncoderSize], LayerSpec], **options: Any) -> ExtraLayers:
-        """Create the layers that these options describe.
+        """Create the added transformer layers with these options.
 
         Args:
             given: size of the input states.

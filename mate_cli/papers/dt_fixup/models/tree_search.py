@@ -143,7 +143,7 @@ class _Beam:
 def _best_actions(
     legal: Sequence[Action], rules: np.ndarray, columns: np.ndarray, limit: int
 ) -> Iterator[tuple[float, Action]]:
-    """Yield the scores and actions of the `limit` best of the legal actions, best first.
+    """Yield (score, action) for the `limit` most probable legal actions, best first.
 
     Args:
         legal: legal actions, all of which select columns or none.

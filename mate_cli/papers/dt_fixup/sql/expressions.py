@@ -94,7 +94,7 @@ class Scope:
 
 
 class ExpressionReader(ABC):
-    """Converts the clauses of queries from sqlglot's trees to `ir`.
+    """Converter of SQL clauses from sqlglot's syntax trees to the representation of module `ir`.
 
     Args:
         schema: schema of the database.

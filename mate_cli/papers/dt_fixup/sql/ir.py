@@ -77,7 +77,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """A flat list of conditions. An empty list is falsy.
+    """A flat list of SQL conditions joined by AND and OR. An empty list is falsy.
 
     Args:
         items: N conditions, in the order of the text.

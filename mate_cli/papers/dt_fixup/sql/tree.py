@@ -81,7 +81,7 @@ def build_query(actions: Sequence[Action], schema: Schema) -> ir.Query:
 
 
 def _actions(tree: Tree) -> Iterator[Action]:
-    """Yield the actions that derive a tree, depth first."""
+    """Yield the grammar actions that derive a tree of productions, depth first."""
     yield ApplyRule(BY_NAME[tree.rule].number)
     for field, part in zip(BY_NAME[tree.rule].fields, tree.parts, strict=True):
         if field.type == COLUMN_TYPE:

@@ -232,7 +232,7 @@ def sentence_sums(values: Tensor, numbers: Tensor, batch: TableBatch, mask: Tens
 
 
 def _sentence_ids(batch: TableBatch) -> Tensor:
-    """Return the number of each token's sentence, from 1.
+    """Return the sentence number of each token, from 1.
 
     Without sentence ids, a node's text is one sentence.
     """

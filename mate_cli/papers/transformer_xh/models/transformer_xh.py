@@ -197,7 +197,7 @@ class HopLayer(EncoderLayer):
         self.combine = nn.Linear(2 * size.hidden_size, size.hidden_size)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Apply the layer, and combine the state of each hub with its hop output: [P, D] to [P, D]."""
+        """Apply the layer, then combine the state of each hub token with its hop output: [P, D] to [P, D]."""
         nodes, inputs = plan.derive("nodes", find_nodes), states
         states = super().forward(states, plan, key_bias)
         hubs = states.index_select(0, nodes.hubs)
@@ -301,7 +301,7 @@ class TransformerXh(TableEncoder):
 
     @property
     def hopping_layers(self) -> list[HopLayer]:
-        """Layers of the network with a hop, first layer first."""
+        """Layers with attention between nodes (a hop), first layer first."""
         return [layer for layer in self.layers if isinstance(layer, HopLayer)]
 
     def edge_weights(self, batch: TableBatch) -> list[Tensor]:
