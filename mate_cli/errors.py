@@ -2,7 +2,7 @@
 
 
 class MateError(Exception):
-    """Base class of the errors that a user can fix.
+    """Base class of errors that a user can fix, such as an invalid configuration.
 
     The command line prints the message in one line and exits with code 2. The message has the form
     `<where>: <problem>. <remedy>.`, as in `seed: must be an integer (got 1.5). Use a whole number.`

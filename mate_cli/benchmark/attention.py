@@ -43,14 +43,14 @@ REHEARSED = (64, 512)
 
 
 class PreparedVariant(NamedTuple):
-    """An attention layer together with its attention plan for the batch of a benchmark case."""
+    """An attention layer with its precomputed attention plan (masks and index tables) for one batch."""
 
     attention: LayerSpec
     plan: AttentionPlan
 
     @property
     def parameters(self) -> list[Tensor]:
-        """The trainable parameters of the layer, empty for all variants except Linformer."""
+        """The trainable parameters of the attention layer, empty for all layers except Linformer."""
         mixer = getattr(self.attention.backend, "mixer", None)
         return list(mixer.parameters()) if mixer is not None else []
 
@@ -71,7 +71,7 @@ class AttentionBenchmark(BenchmarkOptions):
     checked: NonNegativeInt
 
     def variants(self, tokens: int) -> dict[str, LayerSpec]:
-        """Build the selected variants for inputs of `tokens` tokens, dense attention first.
+        """Build the selected attention implementations for inputs of `tokens` tokens, dense first.
 
         Raises:
             ConfigError: the name of a variant is unknown.
@@ -97,14 +97,14 @@ class AttentionBenchmark(BenchmarkOptions):
         return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])
 
     def rehearse(self, device: torch.device) -> None:
-        """Call every variant on small synthetic tables, so that no compilation is timed later."""
+        """Call every implementation on small tables, so that compilation is not timed later."""
         for case in draw_cases(["square"], REHEARSED, [1]):
             layers, qkv = self._prepared(case, device)[1], self._projections(case.tokens, device)
             for variant in layers.values():
                 warm_up(partial(attend_and_back, variant, qkv), clock(device), device)
 
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """Measure all variants on one case: times, memory, operations and numerical errors."""
+        """Measure all implementations on one input batch: times, memory, operations and errors."""
         results, layers = self._prepared(case, pace.device)
         qkv = self._projections(sum(real_lengths(case.batch)), pace.device)
         ran: set[str] = set()
@@ -124,7 +124,7 @@ class AttentionBenchmark(BenchmarkOptions):
         return results
 
     def _prepared(self, case: Case, device: torch.device) -> tuple[Figures, dict[str, PreparedVariant]]:
-        """Compute the attention plan of each variant for a case.
+        """Compute the attention plan of every implementation for one input batch.
 
         Returns:
             Measurements by name (planning time in ms of each variant, or the reason why a variant cannot run), and the
@@ -174,7 +174,7 @@ def attend_and_back(ready: PreparedVariant, qkv: Tensor) -> tuple[Tensor, ...]:
 
 
 def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.device) -> tuple[PreparedVariant, float]:
-    """Check that a backend supports its pattern, and compute its attention plan for a batch.
+    """Check that a backend supports its attention pattern, and compute the attention plan of a batch.
 
     Args:
         attention: pattern and backend of the variant.

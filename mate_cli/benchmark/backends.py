@@ -21,7 +21,9 @@ from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 
 def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
-    """Instantiate attention backends of `conf/attention` by name. Hydra must be initialized.
+    """Return instances of the attention backends with the given names in `conf/attention`.
+
+    Hydra must be initialized.
 
     Raises:
         ConfigError: a name is unknown.
@@ -53,7 +55,7 @@ def _composed(group: str, words: list[str]) -> DictConfig:
 def find_network(
     name: str, attention: AttentionBackend, length: int, settings: Mapping[str, object], **options: Any
 ) -> TableEncoder:
-    """Instantiate a network of `conf/model` with a given attention backend.
+    """Build a network of `conf/model` that uses the given attention backend.
 
     Hydra must be initialized.
 

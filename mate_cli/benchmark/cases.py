@@ -76,12 +76,12 @@ class Case:
 
     @property
     def tokens(self) -> int:
-        """The length T of the longest example in tokens."""
+        """The length T of the longest example of the batch, in tokens."""
         return self.batch.input_ids.shape[1]
 
     @property
     def name(self) -> str:
-        """Name that identifies the case in measurements: `shape/tokens/label`."""
+        """Name of the benchmark input in measurements: `shape/tokens/label`."""
         return f"{self.shape}/{self.tokens}/{self.label}"
 
 
@@ -115,7 +115,7 @@ def spread(label: int | str, tokens: int) -> list[int]:
 
 
 def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
-    """Sample a random table without a header, of exactly `tokens` tokens. Cells may be empty.
+    """Sample a random table without a header, whose question and cells have `tokens` tokens in total.
 
     Args:
         shape: name in `SHAPES`.
@@ -204,12 +204,12 @@ def find_real(names: Sequence[str] | None, folders: Sequence[str]) -> dict[str, 
 
 
 def real_lengths(batch: TableBatch) -> list[int]:
-    """Count the tokens of each example of a batch, padding excluded."""
+    """Return the number of tokens of each example in a batch, without padding."""
     return [int(length) for length in torch.sum(batch.attention_mask == 1, dim=1)]
 
 
 def real_questions(name: str, root: str | Path, limit: int | None = None) -> list[TableExample]:
-    """Load the first questions of a dataset's dev split without answers, grouped by table.
+    """Load the first dev questions of a dataset without gold answers, grouped by table.
 
     Args:
         name: name of the dataset.
@@ -225,7 +225,7 @@ def real_questions(name: str, root: str | Path, limit: int | None = None) -> lis
 
 
 def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:
-    """Encode the dev questions of a dataset, with linked sentences if the dataset has any.
+    """Encode the dev questions of a dataset as tokens, with linked sentences if the dataset has any.
 
     Args:
         name: name of the dataset.

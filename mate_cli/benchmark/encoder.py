@@ -48,7 +48,7 @@ Autocast = Callable[[], AbstractContextManager[object]]
 
 
 class EncoderJob(NamedTuple):
-    """An encoder with its input batch, ready to be timed.
+    """An encoder with its input batch, ready for time measurements.
 
     Args:
         model: encoder to measure.
@@ -63,7 +63,7 @@ class EncoderJob(NamedTuple):
 
 @dataclass(kw_only=True)
 class EncoderBenchmark(BenchmarkOptions):
-    """Benchmark of encoders (variants) with random weights and without dropout.
+    """Benchmark of complete encoders with random weights and without dropout.
 
     Variants are `<name in conf/model>` (with dense attention), `<name in conf/model>_<name in conf/attention>`,
     `transformers_tapas`, `transformers_bert`, and names in `networks`. A variant with the suffix `@256` reads only the
@@ -84,7 +84,7 @@ class EncoderBenchmark(BenchmarkOptions):
 
     @cached_property
     def _models(self) -> dict[str, nn.Module | NotRun]:
-        """Each variant in evaluation mode, or the reason why it cannot be built on this machine.
+        """Each benchmarked encoder in eval mode, or the reason why this machine cannot build the encoder.
 
         Raises:
             ConfigError: a name or a key is unknown.
@@ -95,7 +95,7 @@ class EncoderBenchmark(BenchmarkOptions):
         return self._model(name).to(self.device).eval()
 
     def _model(self, name: str) -> nn.Module:
-        """Build the network of a variant with random weights.
+        """Build the benchmarked encoder with a given name, with random weights.
 
         Raises:
             ConfigError: the name is unknown.
@@ -122,14 +122,14 @@ class EncoderBenchmark(BenchmarkOptions):
         return find_network(network, backend, longest, settings, **options)
 
     def rehearse(self, device: torch.device) -> None:
-        """Call every variant on small synthetic tables, so that no compilation is timed later."""
+        """Call every encoder on small synthetic tables, so that compilation is not timed later."""
         longest = max([*self.lengths, self.max_tokens])
         for case in draw_cases(["square"], [min(tokens, longest) for tokens in REHEARSED], [1]):
             for job in self._jobs(case, device)[0].values():
                 warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
 
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """Measure all variants on one case: times, memory, operations and throughput."""
+        """Measure all encoders on one input batch: times, memory, operations and throughput."""
         jobs, plans, failures = self._jobs(case, pace.device)
         results: Figures = {}
         for direction, backward in DIRECTIONS.items():
@@ -145,7 +145,7 @@ class EncoderBenchmark(BenchmarkOptions):
     def _jobs(
         self, case: Case, device: torch.device
     ) -> tuple[dict[str, EncoderJob], dict[str, float | None], dict[str, NotRun]]:
-        """Prepare each variant for a case: its input batch with the attention plan of its network.
+        """Prepare one input batch for every encoder, with the attention plan of the encoder.
 
         Returns:
             The jobs, the planning times in ms (None if a variant has no plan), and the reasons why variants failed,
@@ -192,7 +192,7 @@ def plan_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple
 
 
 def list_variants() -> dict[str, tuple[str, str]]:
-    """Map the name of each variant of mate to its network and attention backend."""
+    """Return {encoder name: (network, attention backend)} of all encoders of mate."""
     networks, backends = list_networks(), list_backends()
     pairs = {f"{network}_{backend}": (network, backend) for network in networks for backend in backends}
     return pairs | {network: (network, DENSE) for network in networks}
@@ -225,7 +225,7 @@ def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
 
 
 def encode(job: EncoderJob, autocast: Autocast) -> Tensor:
-    """Run the forward pass without gradients, and return the hidden states [B, T, D]."""
+    """Run an encoder without gradients, and return the hidden states [B, T, D]."""
     with torch.no_grad(), autocast():
         return states_of(job)
 
@@ -242,6 +242,6 @@ def encode_and_back(job: EncoderJob, autocast: Autocast) -> tuple[Tensor | None,
 
 
 def states_of(job: EncoderJob) -> Tensor:
-    """Run the model of a job on its batch, and return the hidden states [B, T, D]."""
+    """Run an encoder on its input batch, and return the hidden states [B, T, D]."""
     output = job.model(job.batch)
     return output if isinstance(output, Tensor) else output.states

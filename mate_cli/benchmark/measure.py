@@ -23,7 +23,7 @@ from mate_cli.terminal.progress import time_text
 
 
 class BenchmarkStopped(KeyboardInterrupt):
-    """Interrupt of a benchmark by the user or a signal.
+    """Error that is raised if a user or a signal interrupts a benchmark.
 
     Args:
         folder: run folder with the measurements made before the interrupt.
@@ -35,7 +35,7 @@ class BenchmarkStopped(KeyboardInterrupt):
 
 
 def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, overrides: list[str]) -> RunFolder:
-    """Run a benchmark, and write its configuration and record to outputs/benchmark/.
+    """Run a benchmark, and write its configuration and measurements to outputs/benchmark/.
 
     The `_target_` of `benchmark` is an iterable that yields mappings of measurements by name. The record is written
     after each mapping, so earlier measurements are stored even if a later one fails. Text values (the name of the
@@ -118,7 +118,7 @@ class BenchmarkOptions(ABC):
     threads: PositiveInt | None
 
     def cases(self) -> Iterator[Case]:
-        """Yield the input batches, synthetic tables first, then tables of the available datasets."""
+        """Yield the input batches of a benchmark: synthetic tables, then tables of available datasets."""
         yield from draw_cases(self.shapes, self.lengths, self.batches)
         for name, root in find_real(self.real, self.folders).items():
             try:
@@ -129,7 +129,7 @@ class BenchmarkOptions(ABC):
             yield from pick_cases(name, encodings, self.real_batches)
 
     def __iter__(self) -> Iterator[Figures]:
-        """Yield a description of the machine, then the measurements of each case.
+        """Yield a description of the machine, then the measurements of each input batch.
 
         Raises:
             ConfigError: a name is unknown, or the device is missing.
@@ -143,11 +143,11 @@ class BenchmarkOptions(ABC):
 
     @abstractmethod
     def rehearse(self, device: torch.device) -> None:
-        """Call every variant on small tables, so that no compilation on first use is timed later."""
+        """Call every implementation on small tables, so that compilation is not timed later."""
 
     @abstractmethod
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """Measure all variants on one case.
+        """Measure all compared implementations on one input batch.
 
         Args:
             case: input batch.

@@ -39,7 +39,7 @@ Text values are not measured, for example the reason of a missing measurement.
 
 
 class Timing(NamedTuple):
-    """Time and memory of one call of a variant. Times are medians over all rounds.
+    """Time and memory of one call of an implementation. Times are medians over all rounds.
 
     Args:
         ms: wall time in milliseconds.
@@ -55,7 +55,7 @@ class Timing(NamedTuple):
 
 
 class NotRun(NamedTuple):
-    """The reason why a variant has no measurements, such as "out of memory"."""
+    """The reason why an implementation has no measurements, such as "out of memory"."""
 
     not_run: str
 
@@ -79,7 +79,7 @@ def time_turns(
     device: torch.device,
     read: Clock | None = None,
 ) -> dict[str, Timing | NotRun]:
-    """Measure the time of several variants, calling each variant once per round.
+    """Measure the time of several implementations, calling each implementation once per round.
 
     The first call of each variant is a warm-up call, in which its memory is measured.
 
@@ -119,7 +119,7 @@ def _median(times: Sequence[tuple[float, float]], memory: float | None) -> Timin
 
 
 def time_call(call: Call, read: Clock) -> tuple[float, float]:
-    """Measure the wall and CPU time of one call in seconds."""
+    """Return the wall time and the CPU time of one call in seconds."""
     wall, on_cpu = read()
     call()
     wall_after, on_cpu_after = read()
@@ -127,7 +127,7 @@ def time_call(call: Call, read: Clock) -> tuple[float, float]:
 
 
 def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float | None] | NotRun:
-    """Run the first call of a variant, and measure its time and memory.
+    """Run the first call of an implementation, and return its time and memory.
 
     Args:
         call: function to measure.
@@ -221,7 +221,7 @@ class Variant(NamedTuple):
 
 @dataclass
 class Pace:
-    """Time limits of a benchmark, and the highest speed measured for each variant.
+    """Time limits of a benchmark, and the highest speed measured for each implementation.
 
     Args:
         rounds: maximum number of rounds.
@@ -239,7 +239,7 @@ class Pace:
 
 
 def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, Timing | NotRun]:
-    """Measure the time of variants, and skip variants that are expected to exceed the time limit.
+    """Measure the time of implementations, except those that are expected to exceed the time limit.
 
     The expected time of a variant is computed from its highest speed so far, or from the peak of the machine if the
     variant has not been timed.
@@ -312,7 +312,7 @@ def threads(count: int | None) -> Iterator[int]:
 
 
 def matmul_peak(device: torch.device, dtype: torch.dtype, *, side: int | None = None, seconds: float = 0.5) -> float:
-    """Measure the highest speed of square matrix products in GFLOP per second of wall time.
+    """Return the highest measured speed of square matrix products, in GFLOP per second.
 
     Args:
         device: device of the matrices.
@@ -333,7 +333,7 @@ def matmul_peak(device: torch.device, dtype: torch.dtype, *, side: int | None = 
 
 
 def machine_facts(pace: Pace) -> Figures:
-    """Describe the machine: cores, threads, peak speed, and names of CPU, device and PyTorch.
+    """Return facts about the machine: cores, threads, peak speed, and names of CPU and device.
 
     The keys begin with `machine/`.
     """

@@ -151,7 +151,7 @@ def plain_warnings() -> Iterator[None]:
 
 
 def dispatch(arguments: list[str]) -> int:
-    """Run the subcommand named by the first argument and return its exit code.
+    """Run the `mate` subcommand that the first argument names, and return its exit code.
 
     Args:
         arguments: command-line arguments without the program name. Without any, the help text is printed.
@@ -249,7 +249,7 @@ def run_hydra(name: str, module: ModuleType, function: str, arguments: list[str]
 
 
 def run_hydra_info_flags(config_name: str) -> None:
-    """Run `hydra.main` for flags that print information, such as `--cfg` and `--info`.
+    """Run Hydra's own output for flags that only print information, such as `--cfg` and `--info`.
 
     The arguments are read from `sys.argv`.
 

@@ -20,7 +20,7 @@ _typed: list[Path] = []
 
 @cache
 def config_dir() -> Path:
-    """Return the path of mate's `conf/`.
+    """Return the path of mate's own configuration folder `conf/`.
 
     It is inside an installed package, and next to the package in a clone of the repository.
 

@@ -32,7 +32,7 @@ SENTENCE = re.compile(r"(?:\[(?P<paper>[^\]]+)\] )?(?P<text>.*?(?:[.?!](?= [A-Z]
 
 
 def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.65) -> str | None:
-    """Return the hint "Did you mean NAME?" for a mistyped name, or None.
+    """Return the hint "Did you mean NAME?" for a mistyped name, or None without a similar name.
 
     If no name has a similar spelling, the shortest valid name that starts with `name` (3 or more characters) is
     suggested.

@@ -201,7 +201,7 @@ def build_serializer(cfg: ModelConfig) -> Serializer:
 
 
 class CellRanker:
-    """Ranker that orders the rows of a table by the cell scores of a finished run.
+    """Ranker that sorts table rows by the cell scores of a finished cell selection run.
 
     The network of the finished run is loaded on the first call.
 
@@ -345,7 +345,7 @@ def _check_length(serializer: Serializer, encoder: TableEncoder) -> None:
 
 
 def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = None) -> Parts:
-    """Build the network, task and data of a run, and load its best checkpoint.
+    """Build the network, task and data of a run, and load the run's best checkpoint.
 
     Args:
         cfg: configuration of the run.

@@ -50,7 +50,7 @@ FORWARD_COST_RATIO = 1 / 3
 
 @dataclass
 class Cost:
-    """Estimated cost of one run.
+    """Estimated cost of training one run, such as its memory and time.
 
     Args:
         examples: number of training examples or of predicted examples, by split.

@@ -180,7 +180,7 @@ class RuntimeOverrides:
         return changed | ({"whole": True} if self.whole else {})
 
     def config(self, folder: RunFolder) -> RunConfig:
-        """Return the configuration of a run with the current hardware, paths and data settings."""
+        """Return the configuration of a finished run, with the current hardware, paths and data settings."""
         config = load_config(folder.path, self.trust).on_machine(self.hardware, self.paths)
         if folder.has_record() and (code := folder.read_record().code):
             warn_changed(code, hash_modules(find_targets(config.model_dump())), folder.path)
@@ -209,7 +209,7 @@ CHECKPOINTING = "model.gradient_checkpointing=true"
 
 
 def step_memory(task: nn.Module, encoder: TableEncoder, tokens: int, hardware: Hardware) -> TrainingMemory:
-    """Estimate the memory of a training step for the longest training example.
+    """Estimate the GPU memory of a training step for the longest training example.
 
     `total(micro_batch)` of the result is the memory in bytes.
 

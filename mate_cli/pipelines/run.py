@@ -64,7 +64,7 @@ class Run:
 
     @classmethod
     def of(cls, folder: RunFolder, record: RunRecord) -> Run:
-        """Open the run in a folder, with a clock that includes the time before the run was resumed."""
+        """Open the run in a folder. The clock includes the time before the run was resumed."""
         clock = Clock(seconds_so_far(folder, record))
         transcript = Transcript()
         return cls(folder, record, clock, Console(copy=transcript.write), transcript)
@@ -196,7 +196,7 @@ def print_results(console: Console, folder: RunFolder, record: RunRecord, title:
 
 
 def results_table(metrics: Mapping[str, float], title: str, counts: Mapping[str, int] | None = None) -> Table:
-    """Build a table of metrics with a row per split and subset, and a column per metric.
+    """Build a table of metrics, with a row per split and question subset, and a column per metric.
 
     The layout follows the tables of the MATE paper.
 

@@ -193,7 +193,7 @@ def _trainer(callbacks: list[pl.Callback], options: Mapping[str, Any]) -> pl.Tra
 
 
 def open_run_loggers(run: Run, nodes: Nodes, config: Mapping[str, Any], step: int | None = None) -> None:
-    """Open metrics.jsonl and the loggers of a run on rank 0.
+    """Open the loggers of a run, such as metrics.jsonl, on rank 0.
 
     Args:
         run: run to which the loggers are added.
@@ -208,7 +208,7 @@ def open_run_loggers(run: Run, nodes: Nodes, config: Mapping[str, Any], step: in
 
 
 def check_trainer(cfg: RunConfig) -> None:
-    """Check loggers, callbacks and trainer options before a run starts. Nothing is written.
+    """Check loggers, callbacks and trainer options before a run starts, without writing files.
 
     Raises:
         ConfigError: a part is invalid. The error names the first such part.

@@ -194,7 +194,7 @@ def _restore(module: LitTask, checkpoint: Path) -> None:
 
 
 def _record_fit(run: Run, parts: Parts, step: int, progress: FollowTraining) -> None:
-    """Record training throughput, and the last step if a callback stopped the run early."""
+    """Record the training throughput, and the last step if a callback stopped training early."""
     if step < run.record.total_steps:
         run.record.reason = f"stopped early at step {step:,} of {run.record.total_steps:,}"
         run.console.print(f"{run.record.reason}, by a callback")
@@ -221,7 +221,7 @@ def _prepare_weights(run: Run, parts: Parts, hardware: Hardware) -> None:
 
 
 def compile_layers(network: TableEncoder) -> None:
-    """Compile the layers of a network for dynamic input lengths.
+    """Compile the layers of a network with `torch.compile` for dynamic input lengths.
 
     Compilation happens on first use.
 

@@ -86,7 +86,7 @@ def network_flows(findings: Mapping[str, Any]) -> list[NetworkFlow]:
 
 
 def read_flows(folder: Path) -> list[NetworkFlow]:
-    """Read the attention flow of each network of a run.
+    """Read the attention flow of each network of a run from the results of an analysis.
 
     The result is empty if the file of the analysis is missing or unreadable.
     """

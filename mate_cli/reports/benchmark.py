@@ -94,7 +94,7 @@ class BenchmarkResults:
 
 
 def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:
-    """Read the record in the folder of a benchmark of any type.
+    """Read the measurements in the folder of a benchmark.
 
     Raises:
         RunError: the folder has no record, or the record has no benchmark results.
@@ -152,13 +152,13 @@ def add_ratios(measured: Mapping[str, dict[str, float]], peak: float | None) -> 
 
 
 def time_text(value: float) -> str:
-    """Format milliseconds with two or three significant digits: 0.03, 3.27, 41.9, 866, 12,215."""
+    """Format a time in milliseconds with two or three significant digits, such as 3.27 or 866."""
     digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:,.{digits}f}"
 
 
 def error_text(value: float) -> str:
-    """Format a numerical error: 6e-07, 1.1."""
+    """Format a numerical error, such as 6e-07 or 1.1."""
     return f"{value:.0e}" if value < 0.001 else f"{value:.2g}"
 
 
@@ -242,7 +242,7 @@ def list_skipped(results: BenchmarkResults, case: BenchmarkCase) -> Iterator[str
 
 
 def print_benchmark(results: BenchmarkResults, console: Console) -> None:
-    """Print the tables of all cases, a description of the machine, and explanations."""
+    """Print the tables of all benchmarked inputs, then a description of the machine, and notes."""
     print_views([case_table(results, case) for case in results.cases], console)
     record_notes, numbers = results.run.part("facts"), results.run.metrics
     threads, peak = (int(numbers.get(f"machine/{name}", 0)) for name in ("threads", "peak_gflops_per_second"))
@@ -338,7 +338,7 @@ def scaling_figure(rows: Sequence[Mapping[str, Lines]], unit: str, axis: str = "
 
 
 def draw_lines(axes: Axes, lines: Lines) -> None:
-    """Draw the lines of one panel on logarithmic axes, with ticks at the measured lengths."""
+    """Draw measurements by input length as lines in one panel with logarithmic axes."""
     from matplotlib.ticker import NullFormatter, NullLocator, StrMethodFormatter
 
     for index, (name, points) in enumerate(lines.items()):

@@ -126,7 +126,7 @@ def print_datasets(root: Path, console: Console) -> None:
 
 
 def describe_location(info: DatasetInfo, root: Path) -> str:
-    """Describe where a dataset's files are: their folder, or whether they can be downloaded."""
+    """Describe the location of a dataset: its folder, or whether it can be downloaded."""
     if info.shipped:
         return "with the package"
     if (root / info.name).is_dir():

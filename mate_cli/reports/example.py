@@ -103,7 +103,7 @@ def print_sentences(
     lengths: Mapping[Place, tuple[int, int]],
     console: Console,
 ) -> None:
-    """Print the linked text that is appended to cells, and how many of its tokens are kept.
+    """Print the linked text that is appended to table cells, and how many tokens of it are encoded.
 
     Args:
         example: example to print.
@@ -274,7 +274,7 @@ BETWEEN = " │ "
 
 @dataclass(frozen=True)
 class KeptTokens:
-    """The tokens of one example, with the decisions of a network that prunes its input.
+    """The tokens of one example, with the pruning decisions and relevance scores of a network.
 
     Args:
         kinds: category of each token: "question", "header", "body" or "counts".

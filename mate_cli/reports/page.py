@@ -98,7 +98,7 @@ def svg_markup(figure: Figure, salt: str) -> Markup:
 
 
 def breakable(text: str) -> Markup:
-    """Insert line break opportunities into long names, such as `limit_train=12000`."""
+    """Allow line breaks in a long name, such as `limit_train=12000`, on an HTML page."""
     from markupsafe import Markup
 
     return Markup("<wbr>").join(printable(word) for word in WORD_ENDS.split(text))
@@ -130,7 +130,7 @@ SCRIPTS = ("memory.js", "later.js", "sort.js", "page.js", "runs.js", *CHARTS)
 
 
 def write_page(report: Report, file: Path) -> Path:
-    """Write the HTML page of a comparison atomically, and return its path.
+    """Write the HTML page of a comparison to a file atomically, and return the file's path.
 
     Raises:
         RunError: the file cannot be written.
@@ -139,7 +139,7 @@ def write_page(report: Report, file: Path) -> Path:
 
 
 def render_page(report: Report, folder: Path) -> str:
-    """Render the HTML page of a comparison.
+    """Return the HTML page of a comparison as text.
 
     Args:
         report: comparison to render.
@@ -183,7 +183,7 @@ def render_sections(
     command: str,
     **words: object,
 ) -> str:
-    """Render an HTML page of sections. Sections without content are omitted.
+    """Return an HTML page with the given report sections. Empty sections are omitted.
 
     Args:
         sections: sections in display order.
@@ -219,7 +219,7 @@ def page_title(report: Report) -> str:
 
 
 def list_datasets(report: Report) -> list[str]:
-    """List the names of the datasets that any run of the comparison uses, sorted."""
+    """Return the sorted names of the datasets that the compared runs use."""
     return sorted({run.setting("dataset") for run in report.runs} - {""})
 
 

@@ -26,7 +26,7 @@ UNRANKED = "Not ranked, as no run has a score on dev"
 
 
 def print_report(report: Report, console: Console, *, brief: bool = False) -> None:
-    """Print a comparison of runs.
+    """Print a comparison of runs to the terminal.
 
     Args:
         report: comparison to print.
@@ -198,7 +198,7 @@ def natural_width(table: Table, console: Console) -> int:
 
 
 def terminal_table(view: View, console: Console, *, folded: bool = False) -> Table:
-    """Convert a table to a `rich` table.
+    """Convert a report table to a `rich` table for the terminal.
 
     Row labels are wrapped by explicit widths, because `rich` wraps them only if no other column contains text.
 
@@ -248,7 +248,7 @@ def stacked_heading(column: Column) -> str:
 
 
 def style_cell(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
-    """Format a cell as `62.8 ±0.4`, with the style of its mark.
+    """Format a table cell as `62.8 ±0.4`, in the text style of its mark.
 
     Args:
         cell: cell to format.

@@ -23,7 +23,7 @@ Kind = Literal["", "baseline", "published", "bound"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table in a report.
+    """A column of a report table: its headings and sort order.
 
     Args:
         title: full title.
@@ -51,7 +51,7 @@ class Column:
 
 @dataclass(frozen=True)
 class ViewCell:
-    """A cell of a table in a report.
+    """A table cell of a report: its text, and optionally a number, spread, interval and mark.
 
     Args:
         text: displayed text.
@@ -96,7 +96,7 @@ class ViewCell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table in a report.
+    """A row of a report table: its label and cells.
 
     Args:
         label: display name.
@@ -148,7 +148,7 @@ class View:
 
     @property
     def heading(self) -> str:
-        """Title of the table, followed by `detail` if there is any."""
+        """Title of the table, followed by `detail` if it is not empty."""
         return " · ".join(filter(None, (self.title, self.detail)))
 
     @property
@@ -206,7 +206,7 @@ class View:
 
     @property
     def is_short(self) -> bool:
-        """True if the table has one row of at most four cells, so another table fits next to it."""
+        """True if the table is one row of at most four cells, so that two tables fit side by side."""
         return len(self.rows) == 1 and len(self.columns) <= 4
 
 
@@ -250,7 +250,7 @@ class ReportSection:
 
     @property
     def note(self) -> str:
-        """All visible notes of the section, joined to a paragraph."""
+        """All visible notes of the section as one paragraph."""
         return sentences(self.notes)
 
 

@@ -38,7 +38,7 @@ def run(cfg: Benchmark) -> None:
 
 
 def show(benchmark: LoadedRun, folder: Path) -> None:
-    """Print the results of a benchmark, and write plots of them to its run folder."""
+    """Print the results of a benchmark, and write plots of the results to its run folder."""
     from mate_cli.reports.benchmark import write_benchmark_figures
     from mate_cli.terminal.console import report_console
 

@@ -32,7 +32,7 @@ def convert_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def quote_label(argument: str) -> str:
-    """Quote the value of `against=LABEL` for Hydra's grammar. Other arguments are unchanged."""
+    """Quote the label in `against=LABEL` for Hydra's grammar. Other arguments are unchanged."""
     key, sign, label = argument.partition("=")
     return f"{key}={quote_text(label)}" if sign and key.lstrip("+") == "against" and not is_written(label) else argument
 
@@ -46,7 +46,7 @@ def accepts_argument(argument: str) -> bool:
 
 
 def run(cfg: Compare) -> None:
-    """Compare the runs in `runs`, print the tables and write the requested files.
+    """Compare runs: print the tables and write the requested files.
 
     Raises:
         ConfigError: if `labels` is set without `latex`, or one of its labels fits no compared configuration.

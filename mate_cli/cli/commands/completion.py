@@ -46,7 +46,7 @@ Permanently
 
 
 def run_plain(arguments: Sequence[str]) -> int:
-    """Print the completion script of a shell, or the candidates for `query LINE`.
+    """Print the completion script of a shell, or the completions of a command line (`query LINE`).
 
     Raises:
         ConfigError: if the shell is unknown.

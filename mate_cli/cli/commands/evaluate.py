@@ -26,7 +26,7 @@ TEXT_KEYS = ("answers", "name")
 
 
 def convert_arguments(arguments: Sequence[str]) -> list[str]:
-    """Convert comma-separated values to lists, `--dry` to `dry=true`, and add `++` to `data.*` overrides.
+    """Convert the arguments of `mate evaluate` to Hydra overrides, such as `--dry` to `dry=true`.
 
     With `++`, the overrides may set any key in the data section of the evaluated run. If `system` is set, the prompt of
     the dataset becomes the default of `prompt`.
@@ -40,7 +40,7 @@ def convert_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def quote_value(argument: str) -> str:
-    """Quote the value of an override for Hydra, and convert comma-separated values of `LIST_KEYS` to a list."""
+    """Quote the value of an override for Hydra, or convert a comma-separated value to a list."""
     key, equals, value = argument.partition("=")
     if key in TEXT_KEYS and not is_written(value):
         return f"{key}={quote_text(value)}"
@@ -52,7 +52,7 @@ def quote_value(argument: str) -> str:
 
 
 def run(cfg: Evaluate) -> None:
-    """Compute the metrics of finished runs, of checkpoints, of a language model or of a file of answers.
+    """Run the configured evaluation: of runs, checkpoints, a language model or a file of answers.
 
     The results are printed, and written to the run folders or to new folders.
 
@@ -132,7 +132,7 @@ def run_distributed(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
 
 
 def evaluate_runs(cfg: Evaluate) -> None:
-    """Score the runs in `run`, or analyze them if `analysis` is set.
+    """Score the finished runs that `run` names, or analyze them if `analysis` is set.
 
     This is done once per folder in `data.root`.
     """

@@ -37,7 +37,7 @@ MAX_FOUND = 12
 
 
 def run_plain(arguments: Sequence[str]) -> int:
-    """Print the explanation of a key.
+    """Print the meaning and the allowed values of a configuration key.
 
     Args:
         arguments: the key, and overrides that select the configuration to explain.

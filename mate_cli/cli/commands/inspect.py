@@ -37,7 +37,7 @@ OWN_KEYS = frozenset({"run", "checkpoint", "split", "example", "tokens", "hardwa
 
 
 class ExampleReader(NamedTuple):
-    """The serializer and task of a model, and the examples of the split to inspect.
+    """The serializer and task of a model, with the examples of the inspected split.
 
     Args:
         config: configuration of the model.
@@ -59,7 +59,7 @@ DEFAULT = "experiment=quickstart_cells"
 
 
 def convert_arguments(arguments: Sequence[str]) -> list[str]:
-    """Check the overrides of `mate inspect`, and add `DEFAULT` if necessary.
+    """Check the overrides of `mate inspect`, and add the default override `DEFAULT` if necessary.
 
     `DEFAULT` is added if no override sets a key of `SOURCES`.
 
@@ -85,7 +85,7 @@ def _convert_list(argument: str) -> str:
 
 
 def run(cfg: Inspect) -> None:
-    """Print an encoded example, and save a plot of it in outputs/inspect/.
+    """Print one encoded example, and save a plot of it in outputs/inspect/.
 
     The plot shows the attention masks, or the graph of the example if the serializer builds a graph.
 
@@ -137,7 +137,7 @@ def save_figure(figure: Figure, outputs: Path, name: str) -> Path:
 
 
 def open_reader(cfg: Inspect) -> ExampleReader:
-    """Load the run or checkpoint, or build the serializer from the configuration.
+    """Load the run or checkpoint to inspect, or build only a serializer from the configuration.
 
     Raises:
         ConfigError: both `run` and `checkpoint` are set, the experiment has several stages, or the encoding has no
@@ -171,7 +171,7 @@ def open_reader(cfg: Inspect) -> ExampleReader:
 
 
 def _load_model(cfg: Inspect) -> tuple[LoadedModel, list[TableExample]]:
-    """Load the configured run or checkpoint, and the examples that its task evaluates."""
+    """Load the configured run or checkpoint, and the examples of the inspected split."""
     from hydra.utils import instantiate
 
     from mate_cli.cli.config.validate import check_run_types
@@ -195,7 +195,7 @@ def _open_trained_model(cfg: Inspect) -> ExampleReader:
 
 
 def write_dump(cfg: Inspect) -> None:
-    """Write hidden states and attention weights of a split, or of one example, to a new folder in outputs/inspect/.
+    """Write hidden states and attention weights of examples to a new folder in outputs/inspect/.
 
     Raises:
         ConfigError: a layer does not exist, or the network has no attention weights for pairs of tokens.

@@ -169,7 +169,7 @@ def _perturbations() -> Iterator[tuple[str, Summary]]:
 
 
 def list_runs(filters: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each run and evaluation, sorted by command, experiment and start time.
+    """Yield one line per run or evaluation, sorted by command, experiment and start time.
 
     Args:
         filters: experiment names, statuses and outputs folder to filter by, in any order.

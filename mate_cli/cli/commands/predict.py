@@ -58,7 +58,7 @@ def convert_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def run(cfg: Predict) -> None:
-    """Answer the configured questions, and print or write the answers.
+    """Answer the questions of `mate predict`, and print or write the answers.
 
     Raises:
         ConfigError: if required keys are missing, or keys that exclude each other are set.
@@ -84,7 +84,7 @@ def run(cfg: Predict) -> None:
 
 
 def predict_dataset(cfg: Predict) -> None:
-    """Answer the questions of a dataset file.
+    """Answer the questions of a dataset file with a finished run.
 
     The predictions are written in the official format, a list of {question_id, pred}.
     """
@@ -113,7 +113,7 @@ def predict_dataset(cfg: Predict) -> None:
 
 
 def predict_tables(cfg: Predict) -> None:
-    """Answer questions about tables or a database.
+    """Answer questions about tables or a database of the user.
 
     The answers are printed, and written to `output` if it is set.
     """

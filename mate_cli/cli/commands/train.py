@@ -137,7 +137,7 @@ def reject_sweep_options(overrides: Sequence[str]) -> None:
 
 @check_arguments
 def train(arguments: Sequence[str]) -> TrainedRun:
-    """Train one run as `mate train` does. Public as `mate_cli.train`.
+    """Train one run from Python, as `mate train` does. Public as `mate_cli.train`.
 
     Args:
         arguments: overrides as after `mate train`, such as `["experiment=quickstart_cells", "seed=1"]`.
@@ -210,7 +210,7 @@ def start(spec: RunSpec) -> int:
 
 @contextmanager
 def init_process_group(spec: RunSpec) -> Iterator[None]:
-    """Initialize the process group inside the context, and compare the runs of all ranks.
+    """Initialize torch.distributed inside the context, and check that all ranks train the same run.
 
     An error on one rank then stops all ranks. Does nothing for a single process.
 
@@ -312,7 +312,7 @@ def announce(spec: RunSpec) -> None:
 
 
 def describe(spec: RunSpec, missing: Collection[str] = ()) -> str:
-    """Format the plan of a run: a line for name, stages, data, hardware, seed and folder.
+    """Format the plan of a run, with one line each for name, stages, data, hardware, seed and folder.
 
     Args:
         spec: run to describe.

@@ -26,7 +26,7 @@ PLAIN = ("typing", "pydantic", "pathlib", "collections.abc")
 
 
 class ClassOptions(NamedTuple):
-    """Options that a configuration may pass to a class or function.
+    """The options (constructor parameters) that a configuration may pass to a class or function.
 
     Args:
         names: names of the parameters.
@@ -42,7 +42,7 @@ class ClassOptions(NamedTuple):
 
 
 def load_options(name: str) -> ClassOptions:
-    """Import a class or function and return its options.
+    """Import a class or function, and return the options that a configuration may pass to it.
 
     If a constructor takes `**options`, the parameters of the next base class are included.
 

@@ -64,7 +64,7 @@ COMMAND, RANDOM = "train", "random"
 
 @dataclass(frozen=True)
 class Composition:
-    """A composed configuration and the overrides that produced it.
+    """A composed Hydra configuration, with the overrides that produced it.
 
     Args:
         base: configuration composed from files only, without command-line values.
@@ -191,7 +191,7 @@ class Composition:
             raise ConfigError(str(error), where=f"stages.{self.name}" if self.name else None) from error
 
     def to_stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
-        """Validate the composition, and return it as a stage of a run.
+        """Validate the composed configuration, and convert it to a stage of a run.
 
         Initial weights from another stage are not set yet.
 
@@ -250,7 +250,7 @@ The cache maps config group overrides to their composition.
 
 @contextmanager
 def composing(of_hydra: Sequence[str] = ()) -> Iterator[None]:
-    """Initialize Hydra's compose API inside the context, also inside `hydra.main`.
+    """Initialize Hydra's compose API inside the context, with a cache of compositions.
 
     Compositions are cached until the outermost block ends, because Hydra rereads every file on each call.
 

@@ -82,7 +82,7 @@ def validation_messages(error: ValidationError, values: object, path: str = "", 
 
 
 def unknown_key(section: str, name: str, known: Sequence[str]) -> str:
-    """Return the error message about an unknown key, with a similar key as hint.
+    """Return the error message about an unknown key, which suggests a similar key.
 
     Args:
         section: dotted key of the section, "" for the top level.

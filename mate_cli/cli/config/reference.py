@@ -85,7 +85,7 @@ class KeyDescription:
 
 @dataclass(frozen=True)
 class Sources:
-    """A command's composed configuration, with the files and overrides that set each key.
+    """A command's composed configuration, with the source (file or override) of each key.
 
     Args:
         name: name of the command.
@@ -130,7 +130,7 @@ class Sources:
         return cls(name, config, settings)
 
     def explain(self, key: str) -> KeyDescription:
-        """Describe a key that exists in the configuration."""
+        """Return the description of a key that exists in the configuration."""
         settings, raw = self.settings.get(key, []), find_value(OmegaConf.to_container(self.config), key)
         value = "null" if raw is None else str(raw).lower() if isinstance(raw, bool) else str(raw)
         return KeyDescription(key, self._meaning(key, settings), self._bounds(key), value, tuple(settings))
@@ -146,7 +146,7 @@ class Sources:
         return _find_description(_read_class(self._target(section)).docstrings, name) if section else ""
 
     def _target(self, section: str) -> str:
-        """Return the `_target_` of a section, "" if it has none."""
+        """Return the `_target_` of a configuration section, or "" if it has none."""
         node = OmegaConf.select(self.config, section)
         return str(node.get("_target_") or "") if isinstance(node, DictConfig) else ""
 

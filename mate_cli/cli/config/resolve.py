@@ -272,7 +272,7 @@ def _check_conflicting_settings(stage: Composition, first: Composition, requeste
 
 
 def _check_ranked(stage: Stage, previous_stages: Sequence[Stage]) -> None:
-    """Raise `ConfigError` if `encoding.ranked_by` names no earlier stage that ranks rows.
+    """Raise `ConfigError` if `encoding.ranked_by` does not name an earlier stage that ranks rows.
 
     Args:
         stage: stage to check.

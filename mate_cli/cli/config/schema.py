@@ -74,7 +74,7 @@ class OfRuns(Section):
 
 
 class Prompt(Section):
-    """A prompt of `conf/prompt`: instructions, and the template of each question."""
+    """A prompt of `conf/prompt` for a language model: instructions and a question template."""
 
     instructions: str
     question: str

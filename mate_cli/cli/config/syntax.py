@@ -181,7 +181,7 @@ class Syntax:
             raise _explain_list(argument, missing_bracket, later)
 
     def _check_choice(self, argument: str, group: str, value: str) -> None:
-        """Raise `ConfigError` for an invalid override of a config group.
+        """Raise `ConfigError` if an override of a config group is invalid, such as `+model=mate`.
 
         Invalid are `+group=`, the deletion of a group that requires an option, and several options for a group that
         takes one option.
@@ -211,7 +211,7 @@ class Syntax:
 
 
 def suggest(*settings: str) -> str:
-    """Return the hint "Type key=value", with the override quoted for a shell.
+    """Return the hint "Type key=value" for the given overrides, quoted for a shell.
 
     Several overrides are joined by "or".
     """

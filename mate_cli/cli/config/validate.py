@@ -95,7 +95,7 @@ def resolve_values(config: DictConfig) -> dict[str, Any]:
 
 
 def check_values(values: dict[str, Any], command: str) -> tuple[Any, list[str]]:
-    """Validate values against the schema of a command.
+    """Validate the values of a configuration against the schema of a command.
 
     Nodes with a `_target_` are not validated.
 

@@ -144,7 +144,7 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
 def follow_job(
     folder: RunFolder, command: Sequence[str], overrides: Sequence[str], begun: Callable[[str], object]
 ) -> tuple[RunRecord | None, str]:
-    """Train the run of a job in a subprocess and wait for it.
+    """Train the run of a sweep job in a subprocess, and wait until it ends.
 
     If the subprocess ends without a final status in the record, the status is written here.
 

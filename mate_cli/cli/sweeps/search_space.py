@@ -26,7 +26,7 @@ LOG = "log"
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Search space of an optuna sweep.
+    """The search space of an optuna sweep: distributions and fixed overrides.
 
     Args:
         fixed: overrides that are equal in all trials.
@@ -78,7 +78,7 @@ def parse_space(overrides: Sequence[str], config: DictConfig) -> SearchSpace:
 
 
 def to_distribution(key: str, override: Override) -> BaseDistribution:
-    """Convert the values of an override to an optuna distribution.
+    """Convert the values of an override, such as `range(1,9)`, to an optuna distribution.
 
     Args:
         key: dotted key, for error messages.

@@ -28,7 +28,7 @@ NOTICE = b"\nStopping when the jobs at work have saved their states; once more t
 
 
 class StopHandler:
-    """Context manager that handles interrupts in the process of a sweep.
+    """Context manager that handles interrupts in the main process of a sweep.
 
     Jobs are processes in separate sessions and receive no signals of the terminal, so the handler forwards signals to
     them. It works for all Hydra launchers.

@@ -49,7 +49,7 @@ SWEEP_KEYS = ("hydra", "paths", "sweep")
 
 
 class GridSweeper(Sweeper):
-    """Hydra sweeper over all rows of a sweep file and combinations of parameter values.
+    """Hydra sweeper over the rows of a sweep file and all combinations of parameter values.
 
     Args:
         max_batch_size: maximum number of jobs that are launched at once. None to launch all jobs at once.
@@ -75,7 +75,7 @@ class GridSweeper(Sweeper):
         self.launcher = Plugins.instance().instantiate_launcher(hydra_context, task_function, config)
 
     def sweep(self, arguments: list[str]) -> list[Any]:
-        """Launch all jobs in batches, and return the results of each batch.
+        """Launch the jobs of a sweep in batches, and return the results of each batch.
 
         A batch has at most `max_batch_size` jobs.
         """
@@ -85,7 +85,7 @@ class GridSweeper(Sweeper):
         return [self.launcher.launch(jobs[start : start + size], start) for start in range(0, len(jobs), size)]
 
     def jobs(self, arguments: Sequence[str]) -> list[list[str]]:
-        """Return the overrides of each job, without duplicate jobs.
+        """Return the overrides of each job of the sweep. Duplicate jobs are removed.
 
         Args:
             arguments: overrides from the command line, which may have several values. They replace overrides of the
@@ -150,7 +150,7 @@ class JobLauncher:
     direction: str | None
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Any:  # noqa: ANN401
-        """Resolve a batch of jobs, then launch it.
+        """Resolve the jobs of a batch to runs, then launch the batch.
 
         Args:
             job_overrides: overrides of each job.
@@ -198,7 +198,7 @@ def check_nodes(launcher: Launcher, spec: RunSpec) -> None:
 
 
 def resolve_job(overrides: Sequence[str], direction: str | None, number: int) -> RunSpec:
-    """Resolve the overrides of a job to a run, and check the run.
+    """Resolve the overrides of a sweep job to a run, and check the run.
 
     Args:
         overrides: overrides of the job.

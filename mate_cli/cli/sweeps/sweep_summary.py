@@ -25,7 +25,7 @@ STYLES = {**STATE_STYLES, "killed": "red"}
 
 @dataclass(frozen=True)
 class SweepJob:
-    """A job of a sweep, as shown in a row of the summary.
+    """A job of a sweep, shown as a row of the summary table.
 
     Args:
         number: job number.
@@ -77,7 +77,7 @@ def read_job(file: Path) -> SweepJob:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Read the record of a run. If it is damaged, return a record with the status `failed`."""
+    """Read the record of a run, or return a record with the status `failed` if it is damaged."""
     try:
         return read_entries(folder, "its record cannot be read", "")
     except RunError as error:
@@ -194,7 +194,7 @@ def reason_lines(jobs: Sequence[SweepJob]) -> Iterator[str]:
 
 
 def common_root(jobs: Sequence[SweepJob]) -> Path:
-    """Return the deepest common parent of all run folders.
+    """Return the deepest common parent of the run folders of all jobs in a sweep.
 
     Return the working directory if no job has a run folder.
     """

@@ -31,7 +31,7 @@ SAME_DATA = "Use the same data on all ranks, as on a file system that all nodes 
 
 @dataclass(frozen=True)
 class SplitResult:
-    """Predictions of a split and their metrics.
+    """Predictions for the questions of a split, with their metrics.
 
     Args:
         task: task of the predictions.
@@ -222,7 +222,7 @@ def calibrate(result: SplitResult) -> Calibration | None:
 
 
 def save_result(folder: RunFolder, split: str, result: SplitResult) -> Calibration | None:
-    """Write predictions/<split>.json, and calibration.json for the dev split.
+    """Write the predictions of a split to a JSON file, and for dev also calibration.json.
 
     Args:
         folder: folder of the results.

@@ -73,7 +73,7 @@ class Reply:
 
     @classmethod
     def parse(cls, content: Mapping[str, Any], seconds: float, key: str | None) -> Reply:
-        """Parse the body of a response of the API. The API key is removed from the text.
+        """Parse the body of an API response to a reply. The API key is removed from the text.
 
         Raises:
             LookupError, TypeError, AttributeError: the body does not follow the API.

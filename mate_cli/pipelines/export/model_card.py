@@ -69,7 +69,7 @@ class ExportedModel:
 
     @property
     def pipeline(self) -> str:
-        """Pipeline tag of the model on the Hugging Face Hub."""
+        """Pipeline tag of the model on the Hugging Face Hub, such as "table-question-answering"."""
         if self.is_reader:
             return "question-answering"
         is_judge = self.table_answers is not None and self.table_answers.verdict
@@ -92,7 +92,7 @@ class ExportedModel:
 
 
 def model_card(model: ExportedModel, folder: str) -> str:
-    """Return the text of the model card.
+    """Return the Markdown text of the model card of an exported model.
 
     Args:
         model: exported model.
@@ -157,7 +157,7 @@ def front_matter(model: ExportedModel) -> dict[str, Any]:
 
 
 def _results(metrics: Mapping[str, float], counts: Mapping[str, int]) -> str:
-    """Format a Markdown table with a row per metric and a column per split and baseline.
+    """Format metrics as a Markdown table, with a column per split and baseline.
 
     Shares are in percent. The header of a column contains the largest number of questions of its metrics, which
     excludes questions with unknown answers.

@@ -47,7 +47,7 @@ def record_time(seconds: dict[str, float], name: str) -> Iterator[None]:
 
 
 def find_questions(path: str) -> Path:
-    """Return the path of a question file, with `~` expanded.
+    """Return the path of a question file, in which `~` is expanded.
 
     Raises:
         DataError: the file is missing.

@@ -92,7 +92,7 @@ class Mate(LoadedModel):
         dtype: torch.dtype | str | None = None,
         trust: str | Sequence[str] = (),
     ) -> Mate:
-        """Load a model with its best weights, in evaluation mode.
+        """Load a trained model with its best weights, in evaluation mode.
 
         Args:
             name: export folder of `mate export`, run folder, folder of a TAPAS of transformers, or name of a model on
@@ -165,7 +165,7 @@ class Mate(LoadedModel):
 
     @check_arguments
     def read(self, question: str, passages: str | Iterable[str] = (), cell: str = "") -> TableAnswerResult:
-        """Answer a question with a text span of a cell or of the passages that the cell links to.
+        """Answer a question with a text span from a table cell or from its linked passages.
 
         Args:
             question: text of the question.
@@ -245,7 +245,7 @@ class Mate(LoadedModel):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> EncodedTables:
-        """Compute the hidden states of tables and questions, or of a batch that `batch` returned.
+        """Compute the hidden states of tables and questions, or of a batch from `batch`.
 
         Args:
             tables: a batch, or one or more tables, see `Tables`.

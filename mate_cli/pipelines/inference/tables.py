@@ -60,7 +60,7 @@ class LoadedModel(TaskModel, nn.Module):
 
     @classmethod
     def load(cls, run: str | None, checkpoint: str | None, runtime: RuntimeOverrides) -> Self:
-        """Load the model of a run, or of a checkpoint without a run.
+        """Load the model of a finished run, or of a checkpoint.
 
         Args:
             run: run folder, or None.
@@ -121,7 +121,7 @@ def answer_tables(
     conversation: bool = False,
     abstain: float | None = None,
 ) -> Session:
-    """Answer all questions about all readable tables.
+    """Answer all questions about all readable tables with a loaded model.
 
     Args:
         inputs: questions and tables.

@@ -25,7 +25,7 @@ Task = TypeVar("Task", bound=TableTask[Any, Any])
 
 
 class TrainedStage(LoadedModel):
-    """A trained stage of a system: the network and task with the weights of the best checkpoint."""
+    """A trained stage of a system, with the best checkpoint of its network and task."""
 
     def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
         """Predict examples with the task of the stage. `name` is the label of the progress bar."""
@@ -62,7 +62,7 @@ class SystemAnswers:
 
 
 class System(ABC):
-    """Combines the predictions of separately trained stages into answers.
+    """Base class of systems, which combine the predictions of separately trained stages.
 
     Args:
         compared_by: name of the stage whose network labels the runs of this system in comparisons. None: the system

@@ -43,7 +43,7 @@ class ReadCell:
     text: str
 
     def score(self, weight: float) -> float:
-        """Return the weighted average of the log probabilities of the cell and of the span.
+        """Return the weighted average of two log probabilities: of the cell, and of the span in it.
 
         Args:
             weight: weight of the span (the reader), 0 to 1.
@@ -52,7 +52,7 @@ class ReadCell:
 
 
 class PointR(System):
-    """PointR: a cell selector followed by a span reader (MATE paper, section 4).
+    """PointR system: a cell selector, then a span reader (MATE paper, section 4).
 
     Args:
         compared_by: see `System`.

@@ -40,7 +40,7 @@ def answers_json(session: Session) -> str:
 
 
 def answers_csv(session: Session) -> str:
-    """Format all answers as CSV, one row per answer.
+    """Format all answers to questions as CSV, one row per answer.
 
     The selected cells, or the cells of a query result, are written as `row 3, sales: 1,204` and joined by semicolons.
     """
@@ -65,7 +65,7 @@ def _cells(answer: TableAnswerResult) -> Iterator[tuple[int, str, str]]:
 
 
 def entry(answered: TableAnswerResult) -> dict[str, Any]:
-    """Convert one answer to JSON-serializable values.
+    """Convert the answer to one question to JSON-serializable values.
 
     Rows are numbered from 1 below the header.
     """
@@ -96,7 +96,7 @@ def entry(answered: TableAnswerResult) -> dict[str, Any]:
 
 
 def check_output(output: str | None) -> None:
-    """Check that answers can be written to a file, before the model is loaded.
+    """Check that answers can be written to the file `output`, before the model is loaded.
 
     Raises:
         ConfigError: the suffix of the file is unknown, or its folder is not writable.

@@ -33,7 +33,7 @@ CHOSEN, WEAK, WARNING = "bold black on green", "dim", "yellow"
 
 
 def print_session(session: Session, console: Console) -> None:
-    """Print all answers, grouped by table file, then the speed."""
+    """Print all answers of `mate predict`, grouped by table file, then the speed."""
     for reason in session.skipped.values():
         console.print(Text(f"skipped: {reason}", style=WARNING), soft_wrap=True)
     for source, answers in groupby(session.answers, key=lambda item: item.source):
@@ -84,7 +84,7 @@ def _print_line(name: str, text: Text, console: Console) -> None:
 
 
 def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console: Console) -> Table:
-    """Build the printed part of a table, in which selected cells are colored and marked.
+    """Build the printed part of a table, in which the cells of the answer are colored and marked.
 
     Args:
         answered: answer with its table.
@@ -135,7 +135,7 @@ def fitting_widths(natural: Sequence[int], room: int) -> list[int]:
 
 
 def single_line(text: str) -> str:
-    """Return the text of a cell without line breaks, truncated to four times `MAX_CELL_WIDTH`."""
+    """Return the text of a table cell on one line, truncated to four times `MAX_CELL_WIDTH`."""
     return " ".join(text[: 4 * MAX_CELL_WIDTH].split())
 
 
@@ -159,7 +159,7 @@ def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
 
 
 def speed_text(session: Session) -> str:
-    """Format the numbers of questions and tables, the questions per second, and the model."""
+    """Format the speed of a series of answers: numbers of questions and tables, and times."""
     tables = len({item.source for item in session.answers})
     counts = f"{plural(len(session.answers), 'question')} on {plural(tables, 'table')}"
     steps = {"tables": "reading tables", "model": "loading the model", "rows": "choosing rows"}
@@ -176,7 +176,7 @@ COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
 
 @dataclass(frozen=True)
 class TableWindow:
-    """The rows and columns of a table that are shown, if the complete table is too large.
+    """The rows and columns to show of a table that is too large to be shown completely.
 
     Args:
         rows: indices of the shown rows, None for a gap between them.
@@ -336,7 +336,7 @@ def computed_text(answered: TableAnswerResult) -> str:
 
 
 def confidence_text(answered: TableAnswerResult) -> str:
-    """Format the confidence of an answer, with a remark if it is uncalibrated.
+    """Format the confidence of an answer, and mark it if it is uncalibrated.
 
     The result is empty if the confidence is unknown.
     """

@@ -128,7 +128,7 @@ def settings(run: LoadedRun, ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> dic
 
 
 def load_reused_configs(run: LoadedRun) -> dict[str, Mapping[str, str]]:
-    """Read the configurations of the finished runs that replace stages of a pipeline run.
+    """Read the configurations of the finished runs that replace stages of a run.
 
     Returns:
         The flat configuration of each readable run, by the key that contains the path of the run.
@@ -176,7 +176,7 @@ FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 
 @dataclass(frozen=True, eq=False)
 class Configuration:
-    """The runs of one configuration, which have equal settings except the seed.
+    """A set of runs with equal settings except the seed, which is a row of the result tables.
 
     A configuration is a row of the result tables.
 
@@ -255,7 +255,7 @@ class Configuration:
 
     @cached_property
     def median_run(self) -> LoadedRun | None:
-        """The run with the median dev score.
+        """The run of the configuration that has the median dev score.
 
         For an even number of runs, the lower of the two middle runs. The value is None with a cross-validation, or if
         no run has a finite dev score.
@@ -280,7 +280,7 @@ class Configuration:
 
     @cached_property
     def differ_by_seed(self) -> bool:
-        """True if the counted runs have equal settings and distinct seeds.
+        """True if the runs of the configuration have equal settings and distinct seeds.
 
         The value is False if the option `by` has joined runs that differ in other settings.
         """

@@ -212,7 +212,7 @@ def number_name(name: str, number: int) -> str:
 
 
 def first_run(group: Configuration) -> LoadedRun:
-    """Return the run of a configuration that was started first.
+    """Return the run of a configuration that was started before all its other runs.
 
     Only counted runs are considered, if there are any.
     """

@@ -93,7 +93,7 @@ _cached: dict[tuple[Path, int, int], Questions] = {}
 
 
 def read_predictions(file: Path) -> Questions:
-    """Read a file of predictions, which is cached until the file changes.
+    """Read a file of predictions by question, with a cache that detects changes of the file.
 
     The result is empty if the file is missing or damaged.
     """
@@ -222,7 +222,7 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """The answers that the runs of a configuration gave to one question.
+    """The predicted answers of all runs of one configuration to one question.
 
     Args:
         label: label of the configuration.

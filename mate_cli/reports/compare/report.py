@@ -74,12 +74,12 @@ class Report:
 
     @property
     def unfinished(self) -> tuple[LoadedRun, ...]:
-        """Runs whose status is not "finished", such as failed runs."""
+        """Compared runs whose status is not "finished", such as failed runs."""
         return tuple(run for run in self.runs if run.status != "finished")
 
 
 def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None = None, **options: Any) -> Report:
-    """Read the runs in or below the folders, and compare their configurations.
+    """Read the runs in or below some folders, and compare their configurations.
 
     Args:
         folders: run folders, folders that contain runs, or glob patterns of such folders.

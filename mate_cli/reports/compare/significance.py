@@ -211,7 +211,7 @@ def find_groups(
 
 
 def label_words(label: str) -> list[str]:
-    """Split a label into lower-case words, without the dots that separate its components."""
+    """Split the label of a configuration into lower-case words, without separating dots."""
     return [word for word in label.casefold().split() if word != "·"]
 
 

@@ -105,7 +105,7 @@ def is_finite(value: float) -> bool:
 def summarize(
     values: Iterable[float], statistic: Statistic = "median", *, questions: int | None = None
 ) -> Summary | None:
-    """Summarize all finite values of repeated runs. Return None if no value is finite.
+    """Summarize the finite values of repeated runs, or return None without a finite value.
 
     Args:
         values: values of repeated runs.

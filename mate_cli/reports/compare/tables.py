@@ -252,7 +252,7 @@ def build(
     title: str,
     papers: Sequence[PublishedResult],
 ) -> ResultTable:
-    """Build a result table of configurations, baselines and published results.
+    """Build one result table, with rows of configurations, baselines and published results.
 
     Rows without any of the metrics are omitted.
 
@@ -317,7 +317,7 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
 
 @dataclass(frozen=True)
 class PublishedResult:
-    """A published result of a network or system: a row of a table in a paper.
+    """A row of a table in a paper: the published scores of a network or system.
 
     Args:
         label: name in the paper.

@@ -124,7 +124,7 @@ def row_kind(row: Row) -> str:
 
 
 def rounded_figure(value: float | None) -> float | None:
-    """Round a number to the precision that tables show: four decimals."""
+    """Round a number to four decimals, the precision that tables show."""
     return None if value is None else round(value, 4)
 
 
@@ -179,7 +179,7 @@ def save_workspace(report: Report, options: Mapping[str, Any]) -> list[str]:
 
 
 def build_workspace(report: Report, entity: str, options: Mapping[str, Any]) -> Workspace:
-    """Build a W&B view of the runs, grouped by configuration.
+    """Build a W&B workspace view of the compared runs, grouped by configuration.
 
     Its panels show learning curves, results, sweeps and predictions.
 
@@ -241,7 +241,7 @@ def result_panels(report: Report) -> dict[str, list[Any]]:
 
 
 def build_report_page(report: Report, entity: str, options: Mapping[str, Any]) -> WandbReport:
-    """Build a W&B report: current tables as text, learning curves, and the comparison's page.
+    """Build a W&B report of a comparison: tables as text, learning curves, and the HTML page.
 
     Args:
         report: comparison to show.
@@ -268,7 +268,7 @@ def build_report_page(report: Report, entity: str, options: Mapping[str, Any]) -
 
 
 def run_filters(report: Report) -> Any:  # noqa: ANN401 - a filter of the library
-    """Build the W&B filter that selects runs on the datasets of a comparison.
+    """Build the W&B filter that selects the runs on the compared datasets.
 
     Runs that contain comparisons are excluded.
     """

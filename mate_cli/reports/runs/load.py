@@ -96,12 +96,12 @@ class LoadedRun:
         return {name: self.parse(name) for name in self.metrics}
 
     def parse(self, full: str) -> MetricName:
-        """Parse the name of a metric that the run logged. User-defined metrics have their recorded declaration."""
+        """Parse the name of a logged metric, with the recorded declaration of a user-defined metric."""
         return MetricName.parse(full, read_specs(self.part("specs")))
 
     @cached_property
     def questions(self) -> QuestionSet:
-        """The questions of each split on which the run was scored, see `QuestionSet`."""
+        """The scored questions of each split, as `count:hash` by split."""
         return {key: str(entry) for key, entry in self.part("questions").items() if COUNTED.match(str(entry))}
 
     def text(self, key: str) -> str:
@@ -263,7 +263,7 @@ def describe_missing_runs(asked: list[Path], warnings: list[str]) -> str:
 
 
 def run_folders(root: Path) -> Iterator[Path]:
-    """Yield all folders in and below `root` that contain a record.json, sorted, parents first.
+    """Yield all run folders (with a record.json) in and below `root`, sorted, parents first.
 
     Targets of symbolic links come last.
     """
@@ -387,14 +387,14 @@ def _word(value: object) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a JSON value is a number (not a boolean) that fits a float."""
+    """Return whether a JSON value is a number, but not a boolean, and fits a float."""
     if isinstance(value, int) and not isinstance(value, bool):
         return abs(value) < MAX_NUMBER
     return isinstance(value, float)
 
 
 def shorten_text(text: str) -> str:
-    """Truncate a text to `MAX_TEXT` characters, plus a hash that keeps texts distinct."""
+    """Truncate a text to `MAX_TEXT` characters, and append a hash to keep it distinct."""
     if len(text) <= MAX_TEXT:
         return text
     return f"{text[:MAX_TEXT]}… {hashlib.sha256(text.encode(errors='replace')).hexdigest()[:6]}"

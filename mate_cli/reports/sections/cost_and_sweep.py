@@ -55,7 +55,7 @@ class Cost(NamedTuple):
         return summary if summary and summary.high > 0 else None
 
     def cell(self, group: Configuration) -> ViewCell:
-        """Build the table cell with the cost of a configuration."""
+        """Build the table cell that shows the cost of a configuration."""
         summary = self.of(group)
         return ViewCell.of(summary.center if summary else None, self.write)
 

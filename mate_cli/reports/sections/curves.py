@@ -238,7 +238,7 @@ def draw_curves(drawn: Sequence[PlottedConfiguration], metric: MetricName) -> Fi
 
 
 def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[str, Any]:
-    """Convert the learning curves to JSON-serializable data for page scripts.
+    """Convert the learning curves of all configurations to JSON-serializable data for page scripts.
 
     Returns:
         `metrics` in display order, `blocks`, and `groups` with their runs. A run has `grids` (lists of steps, shared by
@@ -256,7 +256,7 @@ def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[st
 
 
 def run_data(run: LoadedRun, log: RunLog, metrics: Sequence[MetricName]) -> dict[str, Any]:
-    """Convert the learning curves of one run to JSON-serializable data, see `curve_data`.
+    """Convert the learning curves of one run to JSON-serializable data for page scripts.
 
     Args:
         run: run of the log.

@@ -159,7 +159,7 @@ def _percent(part: int, total: int) -> str:
 
 
 def paper_text(name: str) -> str:
-    """Return the percentage of an error type that the MATE paper reports, as text."""
+    """Return as text the percentage that the MATE paper reports for an error type."""
     value = f"{100 * PAPER[name]:.0f}"
     return f"> {value}" if name == [*PAPER][-1] else value
 
@@ -218,7 +218,7 @@ def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def wrong_answers(run: LoadedRun, split: str) -> Iterator[WrongAnswer]:
-    """Yield the questions of a split that a run answers incorrectly, highest confidence first.
+    """Yield the questions that a run answers incorrectly, highest confidence first.
 
     A question is answered incorrectly if the main score of its prediction is below 1.
     """

@@ -449,7 +449,7 @@ def draw_bar(axes: Axes, index: int, row: Row) -> None:
 
 
 def ellipsize_middle(label: str, longest: int = 46) -> str:
-    """Truncate a long label in the middle, because its end may distinguish configurations.
+    """Replace the middle of a long label by an ellipsis, because its end may be distinctive.
 
     Args:
         label: label of a configuration.

@@ -168,7 +168,7 @@ def environment_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def environment_facts(run: LoadedRun) -> dict[str, str]:
-    """Return the recorded device, host, code version and package versions of a run, by name."""
+    """Return the recorded device, host, code version and package versions of a run."""
     entries = {"Device": run.text("device"), "Host": run.text("host"), "Code version": run.text("code_version")}
     versions = {clean(name): clean(version) for name, version in run.part("versions").items()}
     return {name: value for name, value in (entries | versions).items() if value}
@@ -262,7 +262,7 @@ Pair = tuple[LoadedRun, LoadedRun]
 
 
 def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
-    """Compare two runs: scores, settings, versions, data and answers.
+    """Return the differences between two runs: scores, settings, versions, data and answers.
 
     Args:
         runs: first and second run.
