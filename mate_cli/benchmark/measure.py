@@ -98,7 +98,7 @@ DIRECTIONS = {"forward": False, "forward_backward": True}
 
 @dataclass(kw_only=True)
 class BenchmarkOptions(ABC):
-    """Base class of benchmarks that compare several variants on the same inputs.
+    """Base class of benchmarks, which compare several implementations on the same inputs.
 
     The keys are documented in `conf/benchmark`.
     """

@@ -159,7 +159,7 @@ def attempt(call: Callable[[], Result]) -> Result | NotRun:
 
 
 def failure_text(error: Exception) -> str:
-    """Describe an exception in one line, such as "out of memory"."""
+    """Describe an exception of a benchmark in one line, such as "out of memory"."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     if isinstance(error, MateError):
         return error.problem

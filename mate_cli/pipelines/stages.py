@@ -215,7 +215,7 @@ def _find_stage(value: object, runs: Mapping[str, Run]) -> Run | None:
 
 
 def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequence[str]) -> None:
-    """Add the data sizes and costs of the stages of a system to the record of the system.
+    """Add the data sizes of all stages, and the costs of the answering stages, to a system's record.
 
     Args:
         record: record of the system, changed in place.

@@ -164,7 +164,7 @@ def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, develo
 
 
 def _share_data(data: TableDataModule) -> None:
-    """Encode a part of the data on each rank, and check that all ranks read the same data.
+    """Prepare a part of the data on each rank, and check that all ranks read the same data.
 
     Raises:
         RunError: the data of the ranks differ.

@@ -57,7 +57,7 @@ class Finding(NamedTuple):
 
 
 def run_plain(arguments: Sequence[str]) -> int:
-    """Print the results of all checks.
+    """Print the results of all checks of this machine's hardware and software.
 
     Returns:
         1 if any result is `BAD`, else 0.

@@ -22,7 +22,7 @@ folder outside that it may write to, or online, for loggers that use a server"""
 
 
 def run_plain(arguments: Sequence[str]) -> int:
-    """Train or resume the run in a folder.
+    """Train or resume the run that a folder specifies.
 
     Args:
         arguments: command-line arguments: the folder, and optionally `data.root=` and `trust=`.

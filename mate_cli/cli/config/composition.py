@@ -106,7 +106,7 @@ class Composition:
         return () if self.options.run else (*self.experiment_overrides, *self.common_overrides)
 
     def with_values(self, overrides: Iterable[Override]) -> Composition:
-        """Return a copy with value overrides applied in order. Config group overrides are ignored.
+        """Return a copy with overrides of values applied in order. Config group overrides are ignored.
 
         Raises:
             ConfigError: if an override has several values.

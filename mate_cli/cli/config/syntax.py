@@ -223,7 +223,7 @@ def _explain_spaces(key: str, value: str) -> ConfigError:
 
 
 def _missing_bracket(value: str) -> str:
-    """Return the closing bracket that an unquoted list or dict value lacks, or "" if none is missing.
+    """Return the closing bracket that an unquoted value such as `[a,b` lacks, or "" if it is complete.
 
     The value may be a list, a mapping or an interpolation.
     """

@@ -66,7 +66,7 @@ def open_tables(
     options: ReadOptions,
     say: Callable[[str], None],
 ) -> OpenTables:
-    """Read questions and tables. An unreadable table is skipped unless it is the only table.
+    """Read the questions and tables of a request. An unreadable table is skipped unless it is the only one.
 
     Args:
         tables: files, folders or glob patterns.
@@ -131,7 +131,7 @@ def _open_all(
 
 
 def check_some(items: Sequence[object] | Mapping[Path, object], skipped: Mapping[str, str]) -> None:
-    """Raise an error if a request has no table or no question.
+    """Raise `DataError` if all tables or all questions of a request were skipped.
 
     Args:
         items: remaining tables or questions.

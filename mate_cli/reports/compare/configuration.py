@@ -241,7 +241,7 @@ class Configuration:
 
     @cached_property
     def dataset(self) -> str:
-        """Names of the datasets on which the runs were trained, joined by commas."""
+        """Names of the datasets of the configuration's runs, joined by commas."""
         return ", ".join(sorted({run.setting("dataset") for run in self.runs} - {""}))
 
     @cached_property

@@ -86,18 +86,18 @@ class ResultTable:
 
     @property
     def one_split(self) -> bool:
-        """True if all columns have one split, so the title names the split and headings omit it."""
+        """True if the table title names the only split, so that column headings name the question subset."""
         return len({column.split for column in self.columns}) == 1 and any(column.part for column in self.columns)
 
     @property
     def one_part(self) -> bool:
-        """True if all columns have one question subset, so the title names it and headings omit it."""
+        """True if the table title names the only question subset, so that column headings name the split."""
         first = self.columns[0]
         return {column.part for column in self.columns} == {first.part} and first.is_alone
 
     @property
     def one_score(self) -> bool:
-        """True if all columns have one split and metric, so headings name only the question subset."""
+        """True if the table title names the only split and metric, so that column headings name the subset."""
         specs = {column.spec for column in self.columns}
         return self.one_split and not self.one_part and [spec.table.layout for spec in specs] == ["accuracies"]
 

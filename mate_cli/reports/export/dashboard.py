@@ -119,7 +119,7 @@ def view_sheet(view: View, section: str) -> Sheet:
 
 
 def row_kind(row: Row) -> str:
-    """Return the category of a table row, such as `published`, or `ours` for runs of mate."""
+    """Return the category of a table row: `ours`, not trained, or a type such as `published`."""
     return row.kind or (NOT_TRAINED if row.label.endswith(UNTRAINED_MARK) else "ours")
 
 

@@ -294,7 +294,7 @@ MAX_LINES, MAX_SCORES, MAX_BARS = 3, 12, 30
 
 
 def blocks_of(report: Report) -> dict[str, str]:
-    """Return the dataset of each block of comparable configurations, by block."""
+    """Return {block: dataset} for the blocks of comparable configurations, most runs first."""
     return {group.block: group.dataset for group in report.groups}
 
 
