@@ -13,7 +13,8 @@ from mate_cli.cli.config_dir import choices
 HYDRA_SEES = {
     ("trian",): "trian: no such command. Did you mean mate train?",
     ("train", "modle=mate"): "modle: unknown key. Did you mean model=mate?",
-    ("evaluate",): "run: needs a value. Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME.",
+    ("evaluate",): "run: needs a value. Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME, "
+    "or system=NAME data=NAME.",
     ("train", "model=mtae"): f"model=mtae: no such option. Did you mean mate? Options: {', '.join(choices('model'))}.",
     ("train", "experiment=table4"): "experiment=table4: is a sweep. Type mate train -m sweep=table4.",
     ("train", "trainer.max_stepz=3"): "trainer.max_stepz: unknown key. Did you mean trainer.max_steps=3?",
@@ -22,7 +23,7 @@ HYDRA_SEES = {
     ("train", "~foo"): "~foo: no such key to delete.",
     ("train", "model@foo=mate"): "model@foo: mate train does not use this group.",
     ("compare", "watch=true"): "watch: unknown key. Search for it: mate compare --help watch.",
-    ("evaluate", "--dry"): "--dry: mate evaluate does not have this flag. Leave it out.",
+    ("predict", "--dry"): "--dry: mate predict does not have this flag. Leave it out.",
     ("benchmark", "-m", "benchmark=attention"): "--multirun: mate benchmark does not have this flag. Leave it out.",
     ("evaluate", "task.beam=1"): "task.beam: mate evaluate does not use this group.",
     (
