@@ -304,7 +304,7 @@ class ReleaseFiles:
         return any(self._places(archive, file) for archive in self._archives)
 
     def has_folder(self, folder: str) -> bool:
-        """Return whether the release contains a folder.
+        """Return whether the files or archives of a downloaded dataset contain a folder.
 
         Raises:
             DataError: an archive is damaged.

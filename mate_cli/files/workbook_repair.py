@@ -46,7 +46,7 @@ def repair_workbook(archive: zipfile.ZipFile | None) -> BytesIO | None:
 
 
 def _number_cells(part: bytes) -> Iterator[bytes]:
-    """Yield the records of an .xlsb sheet, with a column number in every cell.
+    """Yield the binary records of an .xlsb sheet, and add missing column numbers to its cells.
 
     A cell without a column number follows the previous cell of its row.
     """

@@ -135,7 +135,9 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         self.serializer = context.serializer
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return one example per candidate cell, and `negatives` cells without the answer per question.
+        """Return the training examples: pairs of a question and a cell that may contain its answer.
+
+        `negatives` cells without the answer are added per question.
 
         A question has at most `cells_per_question` candidate cells.
         """

@@ -207,7 +207,10 @@ def _on_this_machine(config: RunConfig, cost: Cost) -> RunConfig:
 
 
 def _has_weights(init: Node) -> bool:
-    """Return whether all initial weights exist locally, without a download or another stage."""
+    """Return whether the initial weights of a network are local files, or random.
+
+    Weights that must be downloaded, or that an earlier stage of the run trains, are not available yet.
+    """
     names = [str(node.get("checkpoint")) for node in (init, *(init.get("inner") or {}).values()) if node]
     fetched = init.get("kind") in ("bert", "roberta", "tapas")
     if any(name.startswith(FROM_STAGE) for name in names):

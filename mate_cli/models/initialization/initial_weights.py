@@ -199,7 +199,7 @@ class InitialWeights(Initializer):
         return combine_reports(reports)
 
     def _files(self, encoder: TableEncoder) -> CheckpointFiles | None:
-        """Read the checkpoint of an encoder. Return None for random weights."""
+        """Return the files of the checkpoint that initializes an encoder, or None if its weights are random."""
         for name, weights in (self.inner or {}).items():
             if not isinstance(weights, InitialWeights):
                 hint = f"Set _target_: {InitialWeights.__module__}.{InitialWeights.__name__}"

@@ -253,7 +253,9 @@ def open_stages(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[System, d
 
 
 def questions_in_file(parts: Parts, path: str) -> list[TableExample]:
-    """Read a question file in the format of the run's dataset, or else of `LabelledFiles`.
+    """Read a question file, in the format of the run's dataset if this dataset can read single files.
+
+    All other files, such as CSV, are read in the format of user-defined data, `LabelledFiles`.
 
     Raises:
         DataError: the file, or one of the tables, is missing or damaged.

@@ -137,7 +137,9 @@ class ResultTable:
 
 
 def result_tables(groups: Sequence[Configuration], *, published: bool = True, wide: bool = False) -> list[ResultTable]:
-    """Build the result tables of a comparison, one per type of metrics, test tables last.
+    """Build the result tables of a comparison of runs: one table per type of metric.
+
+    Tables of the test split are last.
 
     Args:
         groups: configurations, in the order of the rows.

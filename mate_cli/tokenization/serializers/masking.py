@@ -184,7 +184,10 @@ class MaskingSerializer(Serializer):
         return tokens.encoding(example_id)
 
     def text_window(self, texts: SplitTexts, draws: Draws) -> np.ndarray:
-        """Return the token ids of a random window of whole words from all texts, int32."""
+        """Join all texts of a table in random order, and return the token ids of a random window, int32.
+
+        The window has `min_text` to `max_text` tokens, and contains whole words.
+        """
         order = list(range(len(texts)))
         draws.shuffle(order)
         if texts.characters > LONG_TEXT:
