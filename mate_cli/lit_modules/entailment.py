@@ -52,6 +52,8 @@ class Entailment(TableTask[TableExample, Verdict]):
         auto_class="SequenceClassification",
         uses_pooler=True,
     )
+    labels: tuple[str, ...] = VERDICTS
+    """Names of the classes, in the order of their ids."""
 
     def __init__(
         self, context: TaskContext, *, labels: Sequence[str] = VERDICTS, metrics: Sequence[Metric] = ()

@@ -68,8 +68,8 @@ def end(command: Command) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        ({"answer": "Katim"}, "process 1 has train: 18 examples, digest "),
-        ({"count": 40}, "process 1 has train: 30 examples, digest "),
+        ({"answer": "Katim"}, "rank 1 has train: 18 examples, digest "),
+        ({"count": 40}, "rank 1 has train: 30 examples, digest "),
     ],
 )
 def test_data_that_differ_are_one_line_before_the_first_step(nodes, tmp_path, other, told):

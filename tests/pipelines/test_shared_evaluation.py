@@ -79,7 +79,7 @@ def test_two_processes_evaluate_what_one_does(nodes, tmp_path, count, splits):
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("others", "told"),
-    [pytest.param(["split=dev"], "process 1 has words: ", marks=pytest.mark.long), ([], "process 1 has test: ")],
+    [pytest.param(["split=dev"], "rank 1 has arguments: ", marks=pytest.mark.long), ([], "rank 1 has test: ")],
 )
 def test_processes_with_other_questions_are_one_line(nodes, tmp_path, others, told):
     for rank in range(2):

@@ -187,6 +187,7 @@ def test_statements_are_learnt_by_heart_and_rows_share_the_verdict():
     maker = EvidenceSerializer(TOKENIZER, unit="row", relations=["all"])
     batch = batch_of(maker, statements())
     task = EvidenceEntailment(TaskContext(network()), dropout=0.0)
+    assert task.training_examples(statements()) == statements()
     learn(task, batch, steps=60, lr=1e-3)
     verdicts = task.predict(batch)
     assert [one.label for one in verdicts] == [1, 0, 1, 0]
