@@ -76,6 +76,7 @@ def evaluate_run(
         to.write_json(f"evaluation/{split}.json" if to is folder else f"{split}.json", scores)
         all_scores |= scores
     modules = [parts.data for parts in stages.values()]
+    perturbed_notes: dict[str, str] = {}
     for perturbed in perturb_dataset(modules[0].dataset, perturbations, seeds):
         perturbed.only.update(questions)
         for module in modules:
@@ -83,17 +84,18 @@ def evaluate_run(
         for split in splits:
             metrics, _ = score(split, to.below(perturbed.folder))
             save_perturbed(to.below(perturbed.folder), split, metrics, perturbed)
-            notes |= describe_perturbed(split, perturbed)
+            perturbed_notes |= describe_perturbed(split, perturbed)
             if not record.stages and (cuts := modules[0].encodings(split).cuts).any():
-                notes[f"cut, {split}, {perturbed.name}"] = describe_cuts(cuts)
+                perturbed_notes[f"cut, {split}, {perturbed.name}"] = describe_cuts(cuts)
     if is_writable:
-        record.facts |= {key: note for key, note in notes.items() if perturbations}
-        folder.write_record(record)
         note_machine(record, folder, stages)
+    if perturbed_notes and to is folder:
+        record.facts |= perturbed_notes
+        folder.write_record(record)
     console = Console()
     counts = {key: score.questions for key, score in all_scores.items() if isinstance(score, Score) and score.questions}
     console.print(results_table(all_scores, f"{record.experiment}, best weights", counts))
-    for name, fact in notes.items():
+    for name, fact in (notes | perturbed_notes).items():
         console.print(f"{name}: {fact}", soft_wrap=True)
     console.print(f"run folder: {folder.path}", soft_wrap=True)
     if to is not folder and is_writable:
