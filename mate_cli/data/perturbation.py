@@ -196,8 +196,9 @@ def _add_lines(axis: int) -> TablePerturber:
             has_answer = any(answer in _phrase(cell.text) for answer in answers for cell in cells)
             if not (is_repeated or has_answer or any(_is_mentioned(cell, questions) for cell in cells)):
                 added_lines.append(cells)
-        line_grid = np.array(added_lines, dtype=object).reshape(len(added_lines), -1)
-        grid = np.append(grid, line_grid if axis == 0 else line_grid.T, axis) if added_lines else grid
+        if added_lines:
+            line_grid = np.array(added_lines, dtype=object)
+            grid = np.append(grid, line_grid if axis == 0 else line_grid.T, axis)
         order = _mix(count, len(added_lines), rng)
         rows, columns = (order, None) if axis == 0 else (None, order)
         return _arrange(examples, grid, rows, columns)

@@ -8,7 +8,8 @@ import pytest
 from small_releases import SAMPLES
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.json_tables import FeTaQA, TatQA
+from mate_cli.data.datasets.file_formats import DamagedEntryError
+from mate_cli.data.datasets.json_tables import FeTaQA, TatQA, expand_spans
 
 SHARED = Path(os.environ.get("MATE_SHARED", "nowhere")) / "data"
 
@@ -133,3 +134,9 @@ def test_the_releases_are_read_without_problems(reader, questions):
     examples = dataset.examples("dev")
     assert len(examples) == questions
     assert sum(bool(example.answer.coordinates) for example in examples) > questions / 8
+
+
+@pytest.mark.parametrize("span", [0, -1, 10**9])
+def test_a_cell_that_spans_nothing_or_too_much_is_refused(span):
+    with pytest.raises(DamagedEntryError, match="spans"):
+        expand_spans([[{"value": "a", "row_span": 1, "column_span": span}]])

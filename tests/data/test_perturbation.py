@@ -103,6 +103,14 @@ def test_added_rows_and_columns_have_no_answer_and_nothing_that_a_question_menti
         assert len(new.table.rows) + len(new.table.header) > len(PEOPLE.rows) + len(PEOPLE.header)
 
 
+def test_a_line_with_the_answer_is_never_added():
+    answer = PEOPLE.rows[3][2].text
+    source = build_table([(answer, f"about {answer}")], (answer, "Other"), "source")
+    examples = [CASES[0], ask("Which trees are tall?", ((0, 0),), source)]
+    for name in ("extra_rows", "extra_columns"):
+        assert perturb_examples(examples, name, 1)[1][CASES[0].example_id] == "that it cannot change"
+
+
 @pytest.mark.parametrize("tokens", LENGTHS)
 def test_tables_grow_to_a_length_by_rows_of_the_same_kind(tokens):
     (new,) = perturb_examples(CASES[:1], f"length_{tokens}", 1)[0].values()

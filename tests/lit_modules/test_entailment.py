@@ -7,6 +7,7 @@ import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
+from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.entailment import Entailment, class_logits
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import EncoderOutput, TaskContext
@@ -35,6 +36,12 @@ def task(*, lexical_features):
     return Entailment(
         TaskContext(MateEncoder(size, attention=Sdpa(), vocab_size=vocab_size, lexical_features=lexical_features))
     ).eval()
+
+
+def test_data_with_more_classes_than_the_task_are_refused():
+    statement = TableExample("a", "a", TABLE, Answer((), label=2))
+    with pytest.raises(ConfigError, match=r"task\.labels=\[refuted,entailed,neutral\]"):
+        task(lexical_features=False).training_examples([statement])
 
 
 @pytest.mark.trains

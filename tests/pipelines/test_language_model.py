@@ -114,7 +114,7 @@ ENDS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("reply", "told"), ENDS.values(), ids=ENDS)
 def test_a_server_that_answers_nothing_ends_the_command_in_one_line(reply, told, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MY_KEY", SECRET)
@@ -227,6 +227,10 @@ def test_examples_of_the_prompt_are_drawn_from_train_by_seed_and_have_other_tabl
 
     dev = sample.examples("dev")[:5]
     assert shots(1, dev) == shots(1, dev) != shots(2, dev)
+    without = [LanguageModel("http://h/v1", "m", seed=n).build_requests(dev, (), "i", "$question") for n in (1, 2)]
+    for one, two in zip(*(requests.values() for requests in without), strict=True):
+        assert one.body == two.body
+        assert one.digest != two.digest, "each seed is asked anew"
     first = shots(1, dev)[0]
     assert len(first) == 6
     golds = {example.question: example.answer.texts[0] for example in train}
