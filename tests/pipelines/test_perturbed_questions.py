@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from finished_runs import finished_run, here
 from safetensors.torch import load_file, save_file
 
 from mate_cli.cli.app import main
+from mate_cli.metrics.specs import MetricName
 from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
+from mate_cli.reports.sections.robustness import change_row
 
 
 def read_scores(file):
@@ -84,3 +87,8 @@ def test_unknown_perturbations_are_rejected_with_all_names(tmp_path, capsys):
         assert "colums" in (error := capsys.readouterr().err)
         assert "length_4096" in error
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_change_on_one_table_has_no_interval():
+    row = change_row("a", MetricName.parse("dev/em"), np.array([[1.0, 0.0, 0], [0.0, 0.0, 0]]), 1)
+    assert [cell.text for cell in row.cells] == ["50.0", "0.0", "-50.0", "\u2013", "2", "1", "1"]

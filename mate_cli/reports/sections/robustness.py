@@ -115,16 +115,18 @@ def change_row(label: str, metric: MetricName, scores: np.ndarray, seeds: int) -
     """
     spec = metric.spec
     original_scores, perturbed_scores, owners = scores.T
-    test, interval = paired_bootstrap(perturbed_scores - original_scores, owners.astype(int)), ViewCell()
+    differences, tables = perturbed_scores - original_scores, int(owners.max()) + 1
+    difference, interval = float(differences.mean()), ViewCell()
     mark: Mark = ""
-    if len(scores) >= MIN_QUESTIONS and test.tables >= MIN_TABLES:
+    if len(scores) >= MIN_QUESTIONS and tables >= MIN_TABLES:
+        test = paired_bootstrap(differences, owners.astype(int))
         text = f"{spec.difference_text(test.low)} to {spec.difference_text(test.high)}"
-        interval = ViewCell(text, spec.scale * test.difference, ends=(spec.scale * test.low, spec.scale * test.high))
-        mark = ("better" if spec.is_better(test.difference, 0) else "worse") if test.p < LEVEL else ""
-    change_cell = ViewCell(spec.difference_text(test.difference), spec.scale * test.difference, mark=mark)
+        interval = ViewCell(text, spec.scale * difference, ends=(spec.scale * test.low, spec.scale * test.high))
+        mark = ("better" if spec.is_better(difference, 0) else "worse") if test.p < LEVEL else ""
+    change_cell = ViewCell(spec.difference_text(difference), spec.scale * difference, mark=mark)
     values = [
         ViewCell(spec.text(float(mean)), spec.scale * float(mean))
         for mean in (original_scores.mean(), perturbed_scores.mean())
     ]
-    counts = [ViewCell(f"{count:,}", count) for count in (len(scores), test.tables, seeds)]
+    counts = [ViewCell(f"{count:,}", count) for count in (len(scores), tables, seeds)]
     return Row(label, (*values, change_cell, interval, *counts))
