@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from finished_runs import finished_run, here
+from language_model_server import chat, serve
 from safetensors.torch import load_file, save_file
 
 from mate_cli.cli.app import main
@@ -79,6 +80,38 @@ def test_answers_to_exported_questions_are_scored_for_each_perturbation(tmp_path
     assert "-100.0" in capsys.readouterr().out
     assert main(["evaluate", f"answers={answers}", *words[:2], "perturb=columns"]) == 2
     assert "@columns-1" in capsys.readouterr().err
+
+
+def test_a_language_model_is_asked_the_perturbed_questions_too(tmp_path, capsys):
+    questions = tmp_path / "questions.jsonl"
+    words = ["data=sample", "split=dev", "perturb=rows,spelling"]
+    assert main(["data", "export", *words, "answers=true", f"to={questions}"]) == 0
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    gold = {row["question"]: row["answer"] for row in rows if "@spelling" not in row["id"]}
+
+    def reply(text, before):
+        answer = next((answer for question, answer in gold.items() if question in text), "no")
+        return chat(json.dumps(answer if isinstance(answer, list) else [answer]))
+
+    with serve(reply) as server:
+        system = ["system=openai_compatible", "system.model=m", f"system.endpoint={server.url}", "prompt=hybridqa"]
+        places = [f"paths.outputs={tmp_path}", f"paths.cache={tmp_path / 'cache'}"]
+        assert main(["evaluate", *system, *words, *places]) == 0
+        asked = len(server.bodies)
+    assert len({row["question"] + row["markdown"] for row in rows}) == asked
+    (folder,) = tmp_path.glob("evaluate/m/*")
+    assert len((folder / "answers.jsonl").read_text().splitlines()) == len(rows)
+    assert "an id that no question has" not in capsys.readouterr().out
+    assert {values["em"] for _, values in read_scores(folder / "predictions/dev.json").values()} == {1}
+    for name, share in (("rows", 1), ("spelling", 0)):
+        scores = read_scores(folder / f"evaluation/perturbed/{name}/1/predictions/dev.json")
+        assert {values["em"] for _, values in scores.values()} == {share}
+        assert len(scores) == sum(row["id"].endswith(f"@{name}-1") for row in rows)
+    record = json.loads((folder / "record.json").read_text())
+    assert "about the order of rows" in record["facts"]["excluded, dev, rows"]
+    again = ["evaluate", f"answers={folder / 'answers.jsonl'}", *words, places[0], "name=again"]
+    assert main(again) == 0, "the answers of a record are a file of answers"
+    assert main(["evaluate", "checkpoint=bert", *words]) == 2
 
 
 def test_unknown_perturbations_are_rejected_with_all_names(tmp_path, capsys):

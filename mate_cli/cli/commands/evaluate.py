@@ -71,8 +71,8 @@ def run(cfg: Evaluate) -> None:
         raise ConfigError(problem, where=sources[0] if sources else "run", remedy=hint)
     if cfg.dry and not cfg.system:
         raise ConfigError(f"is for system=, not for {sources[0]}", where="dry", remedy="Leave it out")
-    if cfg.perturb and (cfg.checkpoint or cfg.system or cfg.analysis is not None):
-        raise ConfigError("is for run= and answers=", where="perturb", remedy="Leave it out")
+    if cfg.perturb and (cfg.checkpoint or cfg.analysis is not None):
+        raise ConfigError("is for run=, answers= and system=", where="perturb", remedy="Leave it out")
     if cfg.answers or cfg.system or cfg.analysis is not None:
         cfg.hardware.require_one_process("an analysis" if cfg.analysis is not None else f"{sources[0]}=")
     if not cfg.run:
@@ -220,8 +220,10 @@ def score_system(cfg: Evaluate) -> None:
 
     config = {"system": cfg.system, "prompt": cfg.prompt.model_dump(), "data": cfg.data}
     folders = Path(cfg.paths.outputs), Path(cfg.paths.cache)
-    if folder := evaluate_system(config, cfg.split, cfg.name, *folders, dry=cfg.dry):
+    perturb = {"perturbations": cfg.perturb, "seeds": cfg.perturb_seed}
+    if folder := evaluate_system(config, cfg.split, cfg.name, *folders, dry=cfg.dry, **perturb):
         print_wrong(folder, cfg.split)
+        print_robustness(folder, cfg)
 
 
 def score_checkpoints(cfg: Evaluate) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.metrics.specs import SPLITS
 from mate_cli.metrics.system_answers import AnswerMetric
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.evaluation.evaluate_run import describe_perturbed, save_perturbed
+from mate_cli.pipelines.evaluation.evaluate_run import save_perturbed
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_predictions, save_result
 from mate_cli.pipelines.evaluation.language_model import check_template, find_gold_items
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
@@ -167,16 +168,19 @@ def evaluate_answers(
     """
     dataset, title, examples = _open_questions(data, splits)
     check_questions(file, answers, title, examples, lambda split: _question_ids(dataset, split), partial=partial)
-    metric: AnswerMetric[Any] = get_class(getattr(dataset, "metric", Release.metric))(answers)
-    datasets = perturb_dataset(dataset, perturbations, seeds)
-    variants = [(perturbed, type(metric)(select_answers(answers, perturbed, file))) for perturbed in datasets]
+    perturbed_datasets = perturb_dataset(dataset, perturbations, seeds)
+    for perturbed in perturbed_datasets:
+        if not any(name.endswith(perturbed.suffix) for name in answers):
+            hint = f"Export them with mate data export perturb={perturbed.name} perturb_seed={perturbed.seed}"
+            problem = f"answers no question with an id that ends in {perturbed.suffix}"
+            raise DataError(problem, where=str(file), remedy=hint)
     record = _answers_record(f"answers={file}", name, title, splits)
-    record.facts = {NOT_TRAINED: describe_answers(f"answers read from {file.name}", metric, examples)}
     costs = [answer.cost for answer in answers.values() if answer.cost is not None]
     if costs:
         record.throughput = {"cost_per_question": sum(costs) / len(costs)}
     config = {"answers": str(file), "name": name, "data": dict(data)}
-    return _score_answers(record, metric, examples, config, outputs, variants=variants)
+    source = f"answers read from {file.name}"
+    return _score_answers(record, source, dataset, examples, answers, perturbed_datasets, config, outputs)
 
 
 def _open_questions(
@@ -204,36 +208,42 @@ def _answers_record(source: str, name: str, dataset: str, splits: Sequence[str],
 
 def _score_answers(
     record: RunRecord,
-    metric: AnswerMetric[Any],
+    source: str,
+    dataset: TableDataset,
     examples: Mapping[str, Mapping[str, TableExample]],
+    answers: Mapping[str, SystemAnswer],
+    perturbed_datasets: Sequence[PerturbedDataset],
     config: Mapping[str, Any],
     outputs: Path,
     lines: Sequence[Mapping[str, Any]] = (),
-    variants: Sequence[tuple[PerturbedDataset, AnswerMetric[Any]]] = (),
 ) -> RunFolder:
     """Score answers, and write record, configuration, predictions and `lines` to a new run folder."""
+    metric_class: type[AnswerMetric[Any]] = get_class(getattr(dataset, "metric", Release.metric))
+    suffixes = tuple(perturbed.suffix for perturbed in perturbed_datasets)
+    metric = metric_class({key: answer for key, answer in answers.items() if not key.endswith(suffixes)})
+    record.facts = {NOT_TRAINED: describe_answers(source, metric, examples)}
     run = Run.of(new_folder(outputs, f"evaluate/{record.experiment}"), record)
     with record_outcome(run):
         run.folder.write_text("config.yaml", to_yaml(config))
         if lines:
             run.folder.write_text("answers.jsonl", "".join(map(to_json, lines)))
         for split, by_id in examples.items():
-            labeled = {key: example for key, example in by_id.items() if example.answer}
-            record.add_scores(f"{split}/", metric.score(labeled))
+            record.add_scores(f"{split}/", save_answers(run.folder, split, by_id.values(), metric))
             record.questions |= describe_questions(split, by_id.values())
             record.facts |= describe_unscored(split, by_id.values())
-            save_answers(run.folder, split, by_id.values(), metric)
-            for perturbed, perturbed_metric in variants:
-                folder = run.folder.below(perturbed.folder)
-                perturbed_examples = {item.example_id: item for item in perturbed.examples(split) if item.answer}
-                save_answers(folder, split, perturbed_examples.values(), perturbed_metric)
-                save_perturbed(folder, split, perturbed_metric.score(perturbed_examples), perturbed)
-                record.facts |= describe_perturbed(split, perturbed)
+            for perturbed in perturbed_datasets:
+                names = {key.removesuffix(perturbed.suffix): key for key in answers if key.endswith(perturbed.suffix)}
+                perturbed_metric = metric_class({name: answers[key] for name, key in names.items()})
+                folder, questions = run.folder.below(perturbed.folder), perturbed.examples(split)
+                scores = save_answers(folder, split, [e for e in questions if e.answer], perturbed_metric)
+                record.facts |= save_perturbed(folder, split, scores, perturbed)
     print_results(run.console, run.folder, record, f"{record.model} on {record.dataset}")
     return run.folder
 
 
-def save_answers(folder: RunFolder, split: str, examples: Collection[TableExample], metric: AnswerMetric[Any]) -> None:
+def save_answers(
+    folder: RunFolder, split: str, examples: Collection[TableExample], metric: AnswerMetric[Any]
+) -> dict[str, float]:
     """Write the answers of a system, with the score of each answer, to predictions/<split>.json.
 
     Args:
@@ -241,37 +251,27 @@ def save_answers(folder: RunFolder, split: str, examples: Collection[TableExampl
         split: name of the split.
         examples: questions of the split.
         metric: metric with the answers.
+
+    Returns:
+        Metrics of the questions with known answers.
     """
     answered = [example for example in examples if example.example_id in metric.answers]
     texts = {example.example_id: metric.text(example) for example in answered}
     details = {example.example_id: metric.details(example) for example in answered}
     save_predictions(folder, split, examples, texts, lambda item: metric.score({item.example_id: item}), details)
-
-
-def select_answers(
-    answers: Mapping[str, SystemAnswer], perturbed: PerturbedDataset, file: Path
-) -> dict[str, SystemAnswer]:
-    """Return the answers to the perturbed questions of a dataset, by id of the original question.
-
-    Args:
-        answers: answers of the file by question id.
-        perturbed: perturbed dataset.
-        file: file of the answers, for the error message.
-
-    Raises:
-        DataError: the file answers no question of this perturbation and seed.
-    """
-    size = len(perturbed.suffix)
-    if perturbed_answers := {
-        name[:-size]: answer for name, answer in answers.items() if name.endswith(perturbed.suffix)
-    }:
-        return perturbed_answers
-    hint = f"Export them with mate data export perturb={perturbed.name} perturb_seed={perturbed.seed}"
-    raise DataError(f"answers no question with an id that ends in {perturbed.suffix}", where=str(file), remedy=hint)
+    return metric.score({example.example_id: example for example in examples if example.answer})
 
 
 def evaluate_system(
-    config: Mapping[str, Any], splits: Sequence[str], name: str | None, outputs: Path, cache: Path, *, dry: bool = False
+    config: Mapping[str, Any],
+    splits: Sequence[str],
+    name: str | None,
+    outputs: Path,
+    cache: Path,
+    *,
+    dry: bool = False,
+    perturbations: Sequence[str] = (),
+    seeds: Sequence[int] = (1,),
 ) -> RunFolder | None:
     """Score a language model: request its answers to questions, and write the results to a run folder.
 
@@ -282,6 +282,9 @@ def evaluate_system(
         outputs: folder of all runs.
         cache: folder of cached replies.
         dry: whether to print only the number of requests, and their estimated tokens and cost.
+        perturbations: perturbations of the questions that are also asked. All tables then have the cells that runs
+            read, see `Release.as_written`.
+        seeds: seeds of each perturbation.
 
     Returns:
         The folder of the record, with answers.jsonl, which `mate evaluate answers=` also reads. None if `dry`.
@@ -297,9 +300,12 @@ def evaluate_system(
     dataset, title, examples = _open_questions(data, splits)
     for split, by_id in examples.items():
         require_answers(by_id, f"{title} {split}")
-    original_dataset = instantiate({**data, **getattr(dataset, "as_written", {})})
-    questions = (example for split in splits for example in original_dataset.examples(split))
-    train = [shot for shot in (original_dataset.examples("train") if system.shots else ()) if find_gold_items(shot)]
+    perturbed_datasets = perturb_dataset(dataset, perturbations, seeds)
+    asked_dataset = dataset if perturbations else instantiate({**data, **getattr(dataset, "as_written", {})})
+    questions = [example for split in splits for example in asked_dataset.examples(split)]
+    for split, perturbed in product(splits, perturbed_datasets):
+        questions += [replace(e, example_id=e.example_id + perturbed.suffix) for e in perturbed.examples(split)]
+    train = [shot for shot in (asked_dataset.examples("train") if system.shots else ()) if find_gold_items(shot)]
     requests = system.build_requests(questions, train, **prompt)
     with system.open_cache(cache) as (file, replies):
         bodies = {digest: body for digest, body in requests.values() if digest not in replies}
@@ -314,7 +320,6 @@ def evaluate_system(
         {"id": key, "answer": [*answers[key].texts], "cost": answers[key].cost, **asdict(reply)}
         for key, reply in replies_by_id.items()
     ]
-    metric: AnswerMetric[Any] = get_class(getattr(dataset, "metric", Release.metric))(answers)
     name = name or (f"{system.model}, {system.shots} shots" if system.shots else system.model)
     record = _answers_record(f"system.model={system.model}", name, title, splits, system.seed)
     columns = {key: [line[key] for line in lines] for key in ("cost", "input_tokens", "output_tokens", "seconds")}
@@ -330,8 +335,10 @@ def evaluate_system(
     notes = [f"answers of {system.model} at {system.endpoint}"]
     notes += [f"{count:,} {text}" for text, count in counts.items() if count]
     notes += [f"{key.replace('_', ' ')}: {total:,.10g}" for key, total in totals.items()]
-    record.facts = {NOT_TRAINED: describe_answers("; ".join(notes), metric, examples)}
-    return _score_answers(record, metric, examples, {**config, "name": name}, outputs, lines)
+    config = {**config, "name": name}
+    return _score_answers(
+        record, "; ".join(notes), dataset, examples, answers, perturbed_datasets, config, outputs, lines
+    )
 
 
 def _question_ids(dataset: TableDataset, split: str) -> Collection[str]:

@@ -83,8 +83,7 @@ def evaluate_run(
             module.read_from(perturbed)
         for split in splits:
             metrics, _ = score(split, to.below(perturbed.folder))
-            save_perturbed(to.below(perturbed.folder), split, metrics, perturbed)
-            perturbed_notes |= describe_perturbed(split, perturbed)
+            perturbed_notes |= save_perturbed(to.below(perturbed.folder), split, metrics, perturbed)
             if not record.stages and (cuts := modules[0].encodings(split).cuts).any():
                 perturbed_notes[f"cut, {split}, {perturbed.name}"] = describe_cuts(cuts)
     if is_writable:
@@ -103,7 +102,9 @@ def evaluate_run(
     return to
 
 
-def save_perturbed(folder: RunFolder, split: str, metrics: Mapping[str, float], perturbed: PerturbedDataset) -> None:
+def save_perturbed(
+    folder: RunFolder, split: str, metrics: Mapping[str, float], perturbed: PerturbedDataset
+) -> dict[str, str]:
     """Write the metrics of a perturbed split to JSON, with the number of excluded questions by reason.
 
     Args:
@@ -111,18 +112,12 @@ def save_perturbed(folder: RunFolder, split: str, metrics: Mapping[str, float], 
         split: name of the split.
         metrics: metrics of the perturbed questions, by name.
         perturbed: perturbed dataset.
+
+    Returns:
+        {title: note} about the excluded questions, or {} if none is excluded.
     """
     scores = {f"{split}/{name}": value for name, value in metrics.items()}
     folder.write_json(f"{split}.json", {"metrics": scores, "excluded": perturbed.excluded[split]})
-
-
-def describe_perturbed(split: str, perturbed: PerturbedDataset) -> dict[str, str]:
-    """Return {title: note} about the excluded questions of a perturbed split, or {} if none is excluded.
-
-    Args:
-        split: name of the split.
-        perturbed: perturbed dataset.
-    """
     text = perturbed.describe_excluded(split)
     return {f"excluded, {split}, {perturbed.name}": text} if text else {}
 
