@@ -69,7 +69,7 @@ def _no_problems(report: CheckReport) -> Text:
     questions = sum(row.get("questions", 0) for row in splits)
     if not unused_count:
         return Text("No problems.", style="green")
-    sentence = f"No problems in the files; {unused_count:,} of {questions:,} questions are left out or unusable."
+    sentence = f"No problems in the files; {unused_count:,} of {questions:,} questions are excluded or unusable."
     return Text(sentence, style="yellow" if 2 * unused_count > questions else "green")
 
 
@@ -122,7 +122,7 @@ def print_datasets(root: Path, console: Console) -> None:
         size = f"{questions:,}" if questions else NOTHING
         table.add_row(info.name, info.title, size, info.licence, describe_location(info, root))
     console.print(table)
-    console.print("Fetch a public release with: mate data download data=<name>", markup=False)
+    console.print("Download a public release with: mate data download data=<name>", markup=False)
 
 
 def describe_location(info: DatasetInfo, root: Path) -> str:

@@ -167,7 +167,7 @@ IN_CELL, IN_PASSAGE, DROPPED = "bold black on green", "bold black on yellow", "d
 MARKS = {
     "●": ("answer in the cell", IN_CELL),
     "○": ("answer in a linked passage", IN_PASSAGE),
-    "◂": ("answer of the question before", "underline"),
+    "◂": ("answer of the previous question", "underline"),
     "✂": ("cut", DROPPED),
     "↗": ("has links", ""),
 }

@@ -56,8 +56,8 @@ def print_wrong_answers(report: Report, console: Console) -> None:
     section = wrong_section(report, wide=False)
     if section is None:
         count = sum(run.parent is None for run in report.runs)
-        problem = "needs one run" if count > 1 else "needs predictions, which this run has not"
-        hint = f"Give one run folder, not {count}" if count > 1 else "Type mate evaluate run=FOLDER split=dev"
+        problem = "needs one run" if count > 1 else "needs predictions, and this run has none"
+        hint = f"Give one run folder, not {count}" if count > 1 else "Run mate evaluate run=FOLDER split=dev"
         raise ConfigError(problem, where="sections=wrong", remedy=hint)
     print_views(section.tables, console, section.notes)
 
@@ -116,7 +116,7 @@ def footer(report: Report, console: Console, marks: Collection[Mark], *, brief: 
         lines.append(f"Best of each column {'in bold' if console.is_terminal else 'with a star (*)'}.")
     if "close" in marks:
         style = "Underlined" if console.is_terminal else "With a dagger (†)"
-        lines[-1] += f" {style}: within its ±, or no further than chance among so many questions explains."
+        lines[-1] += f" {style}: not clearly worse, within ± or sampling noise."
     papers = published_notes(report.tables, report.published, report.options.statistic) if brief else []
     lines += [sentences([note]) for note in report.notes if note not in papers]
     more = "Test figures, settings" if any(table.is_test for table in report.tables) else "Settings"

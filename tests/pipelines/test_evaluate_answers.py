@@ -98,7 +98,7 @@ def test_answers_are_counted_and_stand_beside_runs_as_not_trained_here(tmp_path,
     assert {row[0]: row[1] for row in scores.rows} == {"model X, v2 (70%) ‡": "not trained here", "mate": "ours"}
     (folder,) = (tmp_path / "out" / "evaluate").glob("*/*")
     assert main(["compare", str(folder), "sections=wrong", "html=null"]) == 0
-    assert "1 of 4 questions are not answered right" in capsys.readouterr().out
+    assert "1 of 4 questions are answered incorrectly" in capsys.readouterr().out
     assert main(["diff", str(folder), str(tmp_path / "out" / "ours"), "html=null"]) == 0
     assert "not trained here" in capsys.readouterr().out
 

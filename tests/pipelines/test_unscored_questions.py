@@ -30,7 +30,7 @@ QUESTIONS[3]["answer"] = None
 @pytest.mark.parametrize(
     ("words", "scored"),
     [
-        (["compare", "a", "sections=wrong"], "1 of 2 questions are not answered right; 1 whose answers are not known"),
+        (["compare", "a", "sections=wrong"], "1 of 2 questions are answered incorrectly; 1 whose answers"),
         (["diff", "a", "b"], "1 of 2 answers on dev changed: 0 better, 1 worse; 1 whose answers are not known"),
     ],
     ids=["wrong", "diff"],

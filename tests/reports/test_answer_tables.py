@@ -66,7 +66,7 @@ def test_right_and_chosen_cells_are_marked_and_a_linking_cell_is_said_to_be_one(
         inside = (row, column) in table_matches(example.table, example.answer.texts[0])
         assert ("●" if inside else "○") in marks["gold chosen"]
     linked, in_table = cards[asked[1].example_id], cards[asked[0].example_id]
-    assert "links to a passage with the right answer" in linked
+    assert "links to a passage with the gold answer" in linked
     assert "links to a passage" not in in_table
     assert "Tables are not shown" not in page
 
@@ -81,7 +81,7 @@ def test_without_the_data_set_the_page_says_so(tmp_path, asked, monkeypatch):
             (gone, "nowhere"),
             (gone | {"root": str(tmp_path / "large")}, "is packed and too large to read single tables from"),
             ({"_target_": "os.system", "root": "."}, "os.system is not a dataset of mate"),
-            ({"name": "x"}, "the runs do not record where their dataset is"),
+            ({"name": "x"}, "the runs did not record the folder of their dataset"),
         ]
     ):
         page = questions_of(build_answers(tmp_path / str(number), asked, data))

@@ -163,10 +163,10 @@ def test_what_is_within_the_error_of_the_best_is_underlined(tmp_path):
         ["tapas", "†63.0", "1"],
         ["sat", "50.0", "1"],
     ]
-    assert "With a dagger (†): within its" in text
+    assert "With a dagger (†): not clearly worse" in text
     coloured = printed(report, force_terminal=True, color_system="truecolor")
     assert "\x1b[4m63.0" in coloured
-    assert "Underlined: within its" in coloured
+    assert "Underlined: not clearly worse" in coloured
     assert "†" not in coloured
 
 

@@ -38,7 +38,7 @@ def test_the_terminal_shows_them_surest_first(run, capsys):
     assert "0.95" in first
     assert "wrong number; wrong" in words
     assert "no answer" in words
-    assert "3 of 4 questions are not answered right" in words
+    assert "3 of 4 questions are answered incorrectly" in words
 
 
 def test_without_confidences_none_is_said_to_be_surest(run, capsys):
@@ -46,7 +46,7 @@ def test_without_confidences_none_is_said_to_be_surest(run, capsys):
     assert main(["compare", "run", "sections=wrong", "html=null"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "surest" not in text
-    assert "1 of 1 questions are not answered right; the run states no confidence" in text
+    assert "1 of 1 questions are answered incorrectly; the run recorded no confidence" in text
 
 
 def test_the_file_has_all_of_them_and_no_formula(run):

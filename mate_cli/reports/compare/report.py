@@ -143,7 +143,7 @@ def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[Load
     # Measurements of a benchmark are not results of a run.
     training_runs = [run for run in runs if run.text("command") != "benchmark"]
     if not training_runs:
-        raise RunError("only benchmarks were found, no runs", remedy="Start one with `mate train experiment=<name>`")
+        raise RunError("contains benchmarks, but no runs", remedy="Start one with `mate train experiment=<name>`")
     runs_with_status = tuple(run for run in training_runs if not options.status or run.status in options.status)
     if not runs_with_status:
         problem = f"none of the {plural(len(training_runs), 'run')} is {' or '.join(options.status)}"
@@ -239,7 +239,7 @@ def notes(groups: Sequence[Configuration], options: Options) -> list[str]:
         lines.append(f"{plural(older_count, 'older repeat')} of the same configuration and seed left out")
     skipped = [(s, g) for g in groups for name in g.names if (s := g.summary(name)) is None or s.skipped]
     if skipped:
-        lines.append(f"values that are NaN or infinite left out of {skipped[0][1].label}")
+        lines.append(f"NaN and infinite values are excluded from {skipped[0][1].label}")
     for text, labels in collect_facts(groups, NOT_LEARNT).items():
         lines.append(f"{NOT_LEARNT} by {' and by '.join(sorted(labels))}: {text}")
     for text, labels in collect_facts(groups, NOT_TRAINED).items():
@@ -275,7 +275,7 @@ def published_notes(
     sources = dict.fromkeys(part for row in shown_rows for part in row.source.split("; "))
     if not sources:
         return []
-    caveat = "published rows are never marked; they differ in model size, amount of training data and test split"
+    caveat = "published rows are never marked, because they differ in model size, training data and test split"
     lines = [f"{caveat}: {'; '.join(sources)}"]
     other_statistics = {
         row.statistic for row in shown_rows if row.errors and (row.statistic == "mean") != (statistic == "mean")

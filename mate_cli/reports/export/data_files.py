@@ -139,7 +139,7 @@ BEFORE: dict[Mark, str] = {"best": "**", "better": "**", "worse": "**"}
 AFTER: dict[Mark, str] = {"best": "**", "close": "†", "better": "**", "worse": "**"}
 MARK_NOTES: dict[Mark, str] = {
     "best": "Bold: best.",
-    "close": "†: within the ± of the best, or no further than chance among so many questions explains.",
+    "close": "†: not clearly worse than the best, within ± or sampling noise.",
     "better": "Bold: p < 0.05.",
     "worse": "Bold: p < 0.05.",
 }

@@ -36,7 +36,7 @@ COMMANDS: dict[Mark, str] = {
 }
 MARK_NOTES: dict[Mark, str] = {
     "best": "Bold: best.",
-    "close": "Underlined: within the spread of the best, or no further than chance among so many questions explains.",
+    "close": "Underlined: not clearly worse than the best, within the spread or sampling noise.",
     "better": "$^{*}$: $p < 0.05$.",
     "worse": "$^{*}$: $p < 0.05$.",
 }

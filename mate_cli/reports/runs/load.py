@@ -324,7 +324,7 @@ def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
     """
     content = read_entries(folder, "cannot be read", "")
     if is_foreign(content):
-        raise RunError("it is no record of a run")
+        raise RunError("it is not the record of a run")
     record: dict[str, Any] = {}
     problems: list[str] = []
     max_entries = MAX_FIGURES if content.get("command") == "benchmark" else MAX_PARTS

@@ -236,7 +236,7 @@ TOP, BOTTOM, HEIGHT, STEP = 40, 195, 205, 150
 """Pixels: top and bottom of an axis, height of the plot, and distance between two axes."""
 NOTES = (
     "a line through all axes is a run, the darker the better its score",
-    "explained: the share of the variance of scores explained by a setting; with few runs, much of it is chance",
+    "explained: the share of the variance of scores explained by a setting; with few runs, much of it is noise",
 )
 
 

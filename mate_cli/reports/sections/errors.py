@@ -45,8 +45,8 @@ HEADINGS = dict(zip(PAPER, SHORT, strict=True))
 NARROW = 12
 NOTES = (
     "percent of the wrong answers, all seeds together",
-    "near miss: the answer holds the right one or is part of it, or is the same number in another form",
-    "cells: cells that were read, for questions with the answer in some cell",
+    "near miss: the answer contains the gold answer, is a part of it, or is the same number in another format",
+    "cells: the cells that were read, for questions whose answer is in a cell",
     "the paper sorted its errors manually (section 7); here rules do it",
 )
 
@@ -205,10 +205,10 @@ def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
             errors = list(wrong_answers(runs[0], split))
             title = f"Wrong answers on {split}"
             view = View(title, WRONG_COLUMNS, tuple(map(answer_row, errors[:MAX_WRONG])), "Question")
-            count_text = f"{len(errors):,} of {len(keep_scored(questions)):,} questions are not answered right"
+            count_text = f"{len(errors):,} of {len(keep_scored(questions)):,} questions are answered incorrectly"
             count_text += describe_unscored(questions)
             has_confidence = any(answer.prediction.confidence is not None for answer in errors)
-            order = "those the run was surest of come first" if has_confidence else "the run states no confidence"
+            order = "most confident answers first" if has_confidence else "the run recorded no confidence"
             notes = (
                 f"{count_text}; {order}; a cell is row:column, from 1",
                 "all of them: sections=wrong csv=FILE",

@@ -68,8 +68,8 @@ def questions_content(report: Report) -> Mapping[str, Any] | None:
     labels = list(dict.fromkeys(answer.label for case in cases for answer in case.answers))
     positions = {group.label: position for position, group in enumerate(groups)}
     tables, missing_reason = tables_of(cases, groups, metric.split, report.options.cache)
-    note = f"The {plural(len(cases), 'question')} with the widest spread of {metric.title}, "
-    note += f"best {MAX_GROUPS} configurations at most. ✓ right, ✗ wrong, ◐ partly or for some seeds."
+    note = f"The {plural(len(cases), 'question')} with the largest differences of {metric.title}, "
+    note += f"at most {MAX_GROUPS} configurations. ✓ correct, ✗ wrong, ◐ partly correct or for some seeds only."
     note += f" Tables are not shown: {missing_reason.rstrip('.')}." if missing_reason else ""
     return {
         "cards": [question_card(case, tables.get(case.question.question_id), positions) for case in cases],
@@ -170,7 +170,7 @@ def verdict(score: float) -> Mapping[str, str]:
         score: score of the answer, from 0 to 1.
     """
     if 0 < score < 1:
-        return {"kind": "partly", "mark": "◐", "word": "partly right"}
+        return {"kind": "partly", "mark": "◐", "word": "partly correct"}
     word, mark = ("right", "✓") if score >= 1 else ("wrong", "✗")
     return {"kind": word, "mark": mark, "word": word}
 
@@ -178,8 +178,8 @@ def verdict(score: float) -> Mapping[str, str]:
 MAX_ROWS, MAX_COLUMNS, MAX_LETTERS = 6, 4, 80
 HOLDS, LINKS = "●", "○"
 MEANINGS = {
-    HOLDS: "holds the right answer",
-    LINKS: "not the answer itself: links to a passage with the right answer",
+    HOLDS: "contains the gold answer",
+    LINKS: "links to a passage with the gold answer",
 }
 
 
@@ -271,7 +271,7 @@ def read_tables(
     """
     options = next((data for run in runs if (data := data_options(run))), None)
     if options is None:
-        return {}, "the runs do not record where their dataset is"
+        return {}, "the runs did not record the folder of their dataset"
     try:
         file = _cache_file(options, split, cache) if cache else None
         tables = _read_cache(file)

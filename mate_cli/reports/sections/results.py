@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-UNDERLINED = "underlined: within the ± of the best, or no further from it than chance among so many questions explains"
+UNDERLINED = "underlined: not clearly worse than the best, within ± or sampling noise"
 
 
 def results_section(report: Report, *, wide: bool) -> ReportSection:
@@ -49,7 +49,7 @@ def results_section(report: Report, *, wide: bool) -> ReportSection:
 
 def reading_notes(report: Report) -> str:
     """Return the explanation below the result tables: unit of scores, marks and notes."""
-    explanations = (units(report.tables), "the best of each column in bold, where another is clearly worse", UNDERLINED)
+    explanations = (units(report.tables), "bold: best of each column, if another value is clearly worse", UNDERLINED)
     lines = (
         [sentences(["; ".join(filter(None, explanations))])] if report.tables else ["No run has recorded a metric yet."]
     )
@@ -371,7 +371,7 @@ def scores_section(report: Report, *, wide: bool) -> ReportSection:
         notes = ["whiskers: the spread over seeds", "dots: single runs"] * any(
             row.cells[0].spread_value for row in rows
         )
-        notes += ["outlined bars and dashed lines: published figures"] * any(row.kind for row in rows)
+        notes += ["outlined bars and dashed lines: published results"] * any(row.kind for row in rows)
         menu = [(metric.full, metric.title) for metric in scores]
         return {"blocks": blocks, "menu": menu, "note": sentences(notes)} if scores else None
 
