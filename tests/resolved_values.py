@@ -128,11 +128,11 @@ def _paper_values(experiment: str) -> Record:
 def _parts(spec: RunSpec) -> Record:
     """Return the base values of a run: experiments of its stages, or the defaults."""
     defaults = defaults_record()
-    if not spec.before:
+    if not spec.upstream_stages:
         return defaults
     machine = {key: value for key, value in defaults.items() if key.partition(".")[0] in MACHINE}
     own = machine if spec.system else _paper_values(spec.last.names.experiment)
-    stages = {stage.name: _paper_values(stage.names.experiment) for stage in spec.before}
+    stages = {stage.name: _paper_values(stage.names.experiment) for stage in spec.upstream_stages}
     return own | {f"stages.{name}.{key}": value for name, values in stages.items() for key, value in values.items()}
 
 

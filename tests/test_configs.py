@@ -11,10 +11,10 @@ from configurations import choosable_classes, composed, files, negative_numbers,
 from hydra.utils import get_class
 
 from mate_cli.cli.config.validate import validate
-from mate_cli.cli.config_dir import choices, config_dir
+from mate_cli.cli.config_dir import config_dir, list_options
 
 ROOT = config_dir()
-EXPERIMENTS = [f"experiment/{name}.yaml" for name in choices("experiment")]
+EXPERIMENTS = [f"experiment/{name}.yaml" for name in list_options("experiment")]
 
 
 @pytest.mark.sampled(16)

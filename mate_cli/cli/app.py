@@ -212,9 +212,9 @@ def run_hydra(name: str, module: ModuleType, function: str, arguments: list[str]
         with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors(name, overrides, module.__file__):
             print(text(name, topic, [argument for argument in overrides if "=" in argument]))
         return 0
-    takes, texts_of = getattr(module, "accepts_argument", lambda argument: False), getattr(module, "TEXT_KEYS", ())
+    converts, texts_of = getattr(module, "accepts_argument", lambda argument: False), getattr(module, "TEXT_KEYS", ())
     actions = getattr(module, "ACTIONS", ())
-    Syntax(name, takes, texts_of, actions).check(arguments)
+    Syntax(name, converts, texts_of, actions).check(arguments)
     arguments = module.convert_arguments(arguments) if hasattr(module, "convert_arguments") else arguments
     if {"--help", "-h"} & set(arguments):
         from mate_cli.cli.help import command_help

@@ -128,7 +128,7 @@ def check_folder(spec: RunSpec, job: int) -> None:
     if spec.resume and spec.resume != "missing":
         find_resumable(spec.resume, spec.parent, spec.values())
     elif spec.name and not spec.resume:
-        check_name(spec.outputs, spec.below, job, spec.name)
+        check_name(spec.outputs, spec.experiment_path, job, spec.name)
 
 
 def check_servers(loggers: Nodes) -> None:

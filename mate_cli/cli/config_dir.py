@@ -83,7 +83,7 @@ def find_config(name: str) -> Path | None:
     return next(filter(Path.is_file, files), None)
 
 
-def choices(group: str) -> list[str]:
+def list_options(group: str) -> list[str]:
     """Return the sorted option names of a config group from mate's and the user's YAML files."""
     return sorted({path.stem for folder in config_folders() for path in (folder / group).glob("*.yaml")})
 
@@ -148,15 +148,13 @@ def override_choices(group: str, name: str) -> dict[str, Any]:
     The files are the file of the option and the files that it extends. For example, the files of an experiment select
     a model and a dataset.
     """
-    overrides: dict[str, Any] = {}
-    for content in load_extended_option(group, name):
-        overrides |= {key.removeprefix("override /"): value for key, value in group_choices(content)}
-    return overrides
+    pairs = (pair for content in load_extended_option(group, name) for pair in group_choices(content))
+    return {key.removeprefix("override /"): value for key, value in pairs}
 
 
 def load_extended_option(group: str, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the contents of all YAML files that an option extends, then of the option's own file."""
-    yield from map(read_config, extended_files(group, name))
+    """Iterate over the contents of all YAML files that an option extends, then of the option's own file."""
+    return map(read_config, extended_files(group, name))
 
 
 def read_choice(group: str, name: str) -> dict[str, Any]:
@@ -164,10 +162,8 @@ def read_choice(group: str, name: str) -> dict[str, Any]:
 
     Keys are merged at the top level only. `defaults` is removed.
     """
-    content: dict[str, Any] = {}
-    for part in load_extended_option(group, name):
-        content |= part
-    return {key: value for key, value in content.items() if key != "defaults"}
+    contents = load_extended_option(group, name)
+    return {key: value for content in contents for key, value in content.items() if key != "defaults"}
 
 
 def extended_files(group: str, name: str) -> Iterator[Path]:
@@ -187,9 +183,10 @@ def user_experiment_files(name: str) -> list[Path]:
     Extended files come first, the file of the experiment last. Files before the last file of the package are excluded.
     The list is empty for an experiment of the package.
     """
-    folder = user_config_dir()
-    files = [*extended_files("experiment", name)] if folder else []
-    return [*takewhile(lambda file: folder and file.is_relative_to(folder), reversed(files))][::-1]
+    if (folder := user_config_dir()) is None:
+        return []
+    files = reversed([*extended_files("experiment", name)])
+    return [*takewhile(lambda file: file.is_relative_to(folder), files)][::-1]
 
 
 def top_keys(command: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mate_cli.cli.check import check_parts, check_quickly
-from mate_cli.cli.config.composition import COMMAND, composing
+from mate_cli.cli.config.composition import COMMAND, init_compose_api
 from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.overrides import Override, to_strings
@@ -318,7 +318,7 @@ def print_sweep_plan(arguments: Sequence[str]) -> int:
     all_overrides = [Override.parse(argument) for argument in arguments]
     plans: list[tuple[int, str, list[Stage], list[MateError]]] = []
     failures: dict[str, list[str]] = {}
-    with composing():
+    with init_compose_api():
         config = compose_sweep(all_overrides)
         if (grid := make_grid(config)) is None:
             trials = config.hydra.sweeper.get("n_trials")

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mate_cli.cli.config_dir import (
-    choices,
     config_dir,
     config_folders,
     find_config,
     list_defaults,
+    list_options,
     read_config,
     user_config_dir,
 )
@@ -97,7 +97,7 @@ def nearest_choice(group: str, name: str) -> str | None:
 
     Options that contain the name take precedence over options of similar spelling.
     """
-    options = choices(group)
+    options = list_options(group)
     holding = [choice for choice in options if len(name) > 2 and name in choice]
     matches = difflib.get_close_matches(name, holding, n=1, cutoff=0) or difflib.get_close_matches(name, options, n=1)
     return next(iter(matches), None)
@@ -113,7 +113,7 @@ def _section(title: str, rows: list[str]) -> list[str]:
 
 
 def _group(group: str, default: str | None) -> str:
-    names = choices(group)
+    names = list_options(group)
     more = ", ".join(name for name in names if name != default)
     text = f"{default} (default)" + (f", {more}" if more else "") if default else more or "none yet"
     return textwrap.fill(text, WIDTH, initial_indent=f"  {group:<12}", subsequent_indent=" " * 14)
@@ -190,4 +190,4 @@ def _comment(lines: list[str]) -> Iterator[str]:
 def group_names() -> list[str]:
     """Return the sorted names of all config groups that have options of mate or of the user."""
     folders = {path.parent.name for folder in config_folders() for path in folder.glob("*/*.yaml")}
-    return sorted(group for group in folders if choices(group))
+    return sorted(group for group in folders if list_options(group))

@@ -5,12 +5,12 @@ Overrides have the form `key=value`, `+key=value`, `~key` or `group=option`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from mate_cli.cli.config_dir import choices
+from mate_cli.cli.config_dir import list_options
 
 SHORT = {
     **{"--help": "-h", "--cfg": "-c", "--package": "-p", "--run": "-r", "--multirun": "-m", "--info": "-i"},
@@ -46,22 +46,17 @@ def split_flags(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     Returns:
         Flag values by long name ("" for a flag without a value), and the other arguments, usually overrides.
     """
-    pairs = list(_paired(arguments))
-    return {flag: text for flag, text in pairs if flag}, [text for flag, text in pairs if not flag]
-
-
-def _paired(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield (long flag name, value) for each flag, and ("", argument) for each other argument."""
+    flags: dict[str, str] = {}
+    others: list[str] = []
     iterator = iter(arguments)
     for argument in iterator:
         name, equals, value = argument.partition("=")
         flag = LONG.get(name, name)
         if not argument.startswith("-"):
-            yield "", argument
-        elif flag in VALUED and not equals:
-            yield flag, next(iterator, "")
+            others.append(argument)
         else:
-            yield flag, value
+            flags[flag] = next(iterator, "") if flag in VALUED and not equals else value
+    return flags, others
 
 
 def find_help_topic(arguments: Sequence[str]) -> str | None:
@@ -103,7 +98,7 @@ class Override:
         name, equals, value = text.partition("=")
         key = name.lstrip("+~")
         sign = name[: len(name) - len(key)]
-        if ((sign == "~" and value in ("", NONE)) or (not sign and value == "[]")) and NONE in choices(key):
+        if ((sign == "~" and value in ("", NONE)) or (not sign and value == "[]")) and NONE in list_options(key):
             return cls("", key, NONE)
         return cls(sign, key, value if equals else None)
 
@@ -120,7 +115,7 @@ class Override:
         # A mapping sets the keys of a section, so it is not the name of an option.
         if (self.value or "").startswith("{"):
             return ""
-        return name if "/" in name or choices(name) else ""
+        return name if "/" in name or list_options(name) else ""
 
     @cached_property
     def stage(self) -> str:

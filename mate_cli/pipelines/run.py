@@ -133,7 +133,7 @@ def reused_runs_table(spec: RunSpec) -> Table:
     table.add_column("typed", header_style="bold", overflow="fold")
     for stage in spec.stages:
         table.add_column(stage.name.replace("_", " "), header_style="bold", justify="center")
-    for override, names in spec.taken.items():
+    for override, names in spec.override_stages.items():
         table.add_row(Text(override), *("✓" if stage.name in names else "-" for stage in spec.stages))
     return table
 

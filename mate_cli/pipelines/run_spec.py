@@ -93,7 +93,7 @@ class RunSpec:
         overrides: command-line overrides.
         system: configuration of the system that combines predictions of the stages; None for a chain of stages.
         resume: null, `last`, `missing` (the same run if it exists, else a new run), or the path of a run folder.
-        taken: names of the stages that use each override.
+        override_stages: names of the stages that use each override.
         name: name of the run folder; None for the start time.
         settings: settings that distinguish the run within its experiment.
         conf: hash of each user-defined configuration file from which the run was composed.
@@ -104,7 +104,7 @@ class RunSpec:
     overrides: list[str]
     system: Node | None = None
     resume: str | None = None
-    taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    override_stages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     name: str | None = None
     settings: list[str] = field(default_factory=list)
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -131,17 +131,17 @@ class RunSpec:
         return Path(self.last.paths.outputs)
 
     @property
-    def below(self) -> str:
+    def experiment_path(self) -> str:
         """Path of the experiment folder, which contains the run, relative to `outputs`."""
         return f"train/{self.names.experiment}"
 
     @property
     def parent(self) -> Path:
         """The experiment folder, which contains all runs of the experiment."""
-        return self.outputs / self.below
+        return self.outputs / self.experiment_path
 
     @property
-    def before(self) -> tuple[Stage, ...]:
+    def upstream_stages(self) -> tuple[Stage, ...]:
         """Stages with their own run folders: every stage of a system, else every stage except the last."""
         return self.stages if self.system else self.stages[:-1]
 
@@ -149,7 +149,9 @@ class RunSpec:
         """Return the configuration of the run and its stages, without the section `origin`."""
         values = self.last.model_dump(include=set(MACHINE) if self.system else None)
         values = {"system": self.system, **values} if self.system else values
-        return values | ({"stages": {stage.name: stage.values() for stage in self.before}} if self.before else {})
+        return values | (
+            {"stages": {stage.name: stage.values() for stage in self.upstream_stages}} if self.upstream_stages else {}
+        )
 
     def document(self, folder: Path) -> dict[str, Any]:
         """Return the content of the run's config.yaml: its configuration and its overrides.
@@ -163,11 +165,13 @@ class RunSpec:
             **{key: [*getattr(self, key)] for key in ("overrides", "settings")},
             **{key: getattr(self, key) for key in ("resume", "name")},
             "stage": "" if self.system else self.last.name,
-            "taken": {override: [*names] for override, names in self.taken.items()},
+            "taken": {override: [*names] for override, names in self.override_stages.items()},
             "conf": {**self.conf},
             BASE: describe_base(folder),
         }
-        stages = {"stages": {stage.name: stage.document() for stage in self.before}} if self.before else {}
+        stages = (
+            {"stages": {stage.name: stage.document() for stage in self.upstream_stages}} if self.upstream_stages else {}
+        )
         return {**self.values(), **stages, ORIGIN: origin}
 
     def with_root(self, root: str) -> "RunSpec":
@@ -180,7 +184,7 @@ class RunSpec:
         ]
         return replace(self, stages=tuple(stages))
 
-    def trusted(self, folder: Path | None = None) -> list[str]:
+    def required_trust(self, folder: Path | None = None) -> list[str]:
         """Return the values for `trust=` that `mate run` needs to continue or repeat this run.
 
         The values are names of user modules, and `paths` if the run has paths outside its folder.
@@ -226,7 +230,7 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
             tuple(stages),
             names,
             system=values.get("system"),
-            taken={override: tuple(names) for override, names in origin["taken"].items()},
+            override_stages={override: tuple(names) for override, names in origin["taken"].items()},
             **{key: origin[key] for key in ("overrides", "settings", "resume", "name")},
             conf={**origin.get("conf", {})},
         )
@@ -357,7 +361,7 @@ def choose_folder(spec: RunSpec, job: int) -> RunFolder:
         return match
     if spec.resume and spec.resume != "missing":
         return find_resumable(spec.resume, spec.parent, spec.values())
-    return new_folder(spec.outputs, spec.below, job, spec.name)
+    return new_folder(spec.outputs, spec.experiment_path, job, spec.name)
 
 
 def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:

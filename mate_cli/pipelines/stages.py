@@ -73,7 +73,7 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
         return run
     except KeyboardInterrupt:
         if not is_stage:
-            trust = (f"trust={name}" for name in spec.trusted(run.folder.path))
+            trust = (f"trust={name}" for name in spec.required_trust(run.folder.path))
             print(f"interrupted; to continue, type {format_command('mate', 'run', str(run.folder.path), *trust)}")
         raise
     finally:
@@ -87,24 +87,24 @@ def _train(spec: RunSpec, run: Run, system: System | None) -> None:
     with record_outcome(run):
         run.folder.write_text("config.yaml", to_yaml(spec.document(run.folder.path)))
         run.folder.write_record(run.record)
-        if spec.taken:
+        if spec.override_stages:
             run.console.print(reused_runs_table(spec))
-        ranks.broadcast_from_rank_zero(lambda: look_ahead(spec, run.folder.path))
+        ranks.broadcast_from_rank_zero(lambda: validate_later_stages(spec, run.folder.path))
         runs, configs = run_stages(spec, run)
         if system is None:
-            if spec.before:
+            if spec.upstream_stages:
                 run.console.rule(_heading(spec.last.name))
-            train_run(run, with_folders(spec.last, runs), spec.values())
+            train_run(run, resolve_stage_references(spec.last, runs), spec.values())
         else:
             run.record.monitor = system.monitor
             open_run_loggers(run, spec.last.logger, spec.values())
             ranking = [stage.name for stage in spec.stages if stage.after == "rows"]
             add_up_stages(run.record, runs, [*ranking, *system.stages])
-            answer_all(run, system, runs, configs)
+            predict_with_system(run, system, runs, configs)
             print_results(run.console, run.folder, run.record)
 
 
-def look_ahead(spec: RunSpec, folder: Path) -> None:
+def validate_later_stages(spec: RunSpec, folder: Path) -> None:
     """Check the data and components of later stages, and download missing files, before training starts.
 
     Checks the data, tokenizer, initial weights and parts of each later stage.
@@ -121,7 +121,7 @@ def look_ahead(spec: RunSpec, folder: Path) -> None:
         try:
             require_train(dataset := instantiate(stage.data))
             check_shares(stage.trainer.batch_size, ranks.world_size())
-            assemble(without_stages(stage), dataset, load=not names_stage(stage.init.get("checkpoint")))
+            assemble(disable_stage_ranking(stage), dataset, load=not names_stage(stage.init.get("checkpoint")))
         except Exception as error:
             # Hydra wraps errors raised by the constructors it calls.
             cause = known_cause(error)
@@ -131,7 +131,7 @@ def look_ahead(spec: RunSpec, folder: Path) -> None:
             raise type(cause)(cause.problem, where=key, remedy=cause.remedy) from error
 
 
-def without_stages(config: RunConfig) -> RunConfig:
+def disable_stage_ranking(config: RunConfig) -> RunConfig:
     """Remove row ranking from a configuration if a stage, perhaps not trained yet, ranks the rows."""
     encoding = dict(config.encoding)
     if names_stage(encoding.get("ranked_by")):
@@ -160,10 +160,10 @@ def run_stages(spec: RunSpec, whole: Run) -> tuple[dict[str, Run], dict[str, Run
     """
     runs: dict[str, Run] = {}
     configs: dict[str, RunConfig] = {}
-    for stage in spec.before:
+    for stage in spec.upstream_stages:
         whole.console.rule(_heading(stage.name))
         run = load_stage(stage, whole.console) if stage.run else train_stage(stage, runs, whole)
-        config = load_config(run.folder.path, stage.trust) if stage.run else with_folders(stage, runs)
+        config = load_config(run.folder.path, stage.trust) if stage.run else resolve_stage_references(stage, runs)
         runs[stage.name], configs[stage.name] = run, config
         folders = whole.record.stages if spec.system else whole.record.pretraining
         folders[stage.name] = str(run.folder.path)
@@ -179,7 +179,7 @@ def train_stage(stage: Stage, done: Mapping[str, Run], whole: Run) -> Run:
         done: finished stages by name.
         whole: complete run.
     """
-    stage = with_folders(stage, done)
+    stage = resolve_stage_references(stage, done)
     spec = RunSpec((stage,), stage.names, stage.overrides, settings=stage.overrides, conf=stage.conf)
     folder = shared_folder(stage, whole.console) if stage.shared else whole.folder.below(stage.name)
     with detach_sweep_agent():
@@ -194,7 +194,7 @@ def load_stage(stage: Stage, console: Console) -> Run:
     return run
 
 
-def with_folders(stage: Stage, done: Mapping[str, Run]) -> Stage:
+def resolve_stage_references(stage: Stage, done: Mapping[str, Run]) -> Stage:
     """Replace references to stages (`stages.NAME`) in a configuration by the paths of their runs.
 
     Args:
@@ -230,7 +230,7 @@ def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequenc
     record.throughput = joint_throughput([entry.throughput for entry in records])
 
 
-def answer_all(run: Run, system: System, done: Mapping[str, Run], configs: Mapping[str, RunConfig]) -> None:
+def predict_with_system(run: Run, system: System, done: Mapping[str, Run], configs: Mapping[str, RunConfig]) -> None:
     """Evaluate a system: answer the dev and test questions, and save metrics and predictions.
 
     Args:

@@ -8,14 +8,17 @@ from hydra.utils import instantiate
 from mate_cli import __version__
 from mate_cli.cli import app
 from mate_cli.cli.commands import evaluate
-from mate_cli.cli.config_dir import choices
+from mate_cli.cli.config_dir import list_options
 
 HYDRA_SEES = {
     ("trian",): "trian: no such command. Did you mean mate train?",
     ("train", "modle=mate"): "modle: unknown key. Did you mean model=mate?",
     ("evaluate",): "run: needs a value. Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME, "
     "or system=NAME data=NAME.",
-    ("train", "model=mtae"): f"model=mtae: no such option. Did you mean mate? Options: {', '.join(choices('model'))}.",
+    (
+        "train",
+        "model=mtae",
+    ): f"model=mtae: no such option. Did you mean mate? Options: {', '.join(list_options('model'))}.",
     ("train", "experiment=table4"): "experiment=table4: is a sweep. Type mate train -m sweep=table4.",
     ("train", "trainer.max_stepz=3"): "trainer.max_stepz: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "qqq=1"): "qqq: unknown key. Search for it: mate train --help qqq.",

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.cli.config_dir import choices
+from mate_cli.cli.config_dir import list_options
 
 CELLS = ["experiment=quickstart_cells", "debug=fast", "logger=none"]
 WANDB = ["experiment=quickstart_cells", "debug=fast"]
@@ -169,7 +169,7 @@ DATA = ("is not on disk", "there is no such folder", "there is no finished run o
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("experiment", choices("experiment"))
+@pytest.mark.parametrize("experiment", list_options("experiment"))
 def test_every_experiment_fits_the_small_scale(experiment, capsys):
     code = main(["train", f"experiment={experiment}", "scale=small", "logger=none", "--dry"])
     said = capsys.readouterr().err
@@ -177,7 +177,7 @@ def test_every_experiment_fits_the_small_scale(experiment, capsys):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("sweep", sorted({*choices("sweep")} - {"learning_rate"}))
+@pytest.mark.parametrize("sweep", sorted({*list_options("sweep")} - {"learning_rate"}))
 def test_every_sweep_fits_the_small_scale(sweep, capsys):
     paper = {"dot_table2", "dot_baselines"}  # beside those whose weights have the paper's sizes
     words = ["init=minilm"] if sweep in paper else ["model.size=minilm:3"] if sweep == "xh_hops" else []

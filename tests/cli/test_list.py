@@ -6,7 +6,7 @@ import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.cli.commands.list import kinds
-from mate_cli.cli.config_dir import choices
+from mate_cli.cli.config_dir import list_options
 from mate_cli.cli.help import group_names, read_summary
 
 GROUPS = [group for group in group_names() if group != "benchmark"]
@@ -22,7 +22,7 @@ def shown(capsys, *words: str) -> list[str]:
 def test_every_choice_has_a_line_of_its_own_that_fits(group, capsys):
     lines = shown(capsys, group)
     assert max(map(len, lines)) <= 80
-    for name in choices(group):
+    for name in list_options(group):
         (line,) = [line for line in lines if line.split()[:1] == [name]]
         text = line.split(maxsplit=1)[1]
         assert len(text) > 3
@@ -35,14 +35,14 @@ def test_what_reproduces_papers_stands_below_them(group, capsys):
     lines = shown(capsys, group)
     papers = [line for line in lines[:-2] if not line.startswith(" ")]
     assert {"MATE", "DoT", "Transformer-XH", "DT-Fixup"} <= set(papers)
-    assert all(read_summary(group, name).paper for name in choices(group))
+    assert all(read_summary(group, name).paper for name in list_options(group))
     assert next(line for line in lines[lines.index("DoT") + 1 :]).split()[0].endswith(("_dot", "_baselines"))
 
 
 def test_kinds_and_their_numbers(capsys):
     lines = shown(capsys)
     assert [line.split()[0] for line in lines[:-2]] == kinds()
-    assert next(line.split() for line in lines if "experiments" in line)[1] == str(len(choices("experiment")))
+    assert next(line.split() for line in lines if "experiments" in line)[1] == str(len(list_options("experiment")))
 
 
 @pytest.mark.parametrize("kind", ["model", "models", "network", "networks", "Models"])

@@ -8,10 +8,10 @@ from forked_commands import finish, start
 from mate_cli.cli.app import main
 from mate_cli.cli.config.reference import explain_keys
 from mate_cli.cli.config.resolve import resolve
-from mate_cli.cli.config_dir import choices
+from mate_cli.cli.config_dir import list_options
 from mate_cli.runs.configuration import RunConfig
 
-SCALES = choices("scale")
+SCALES = list_options("scale")
 FIRST_TRY = "defaults: [wtq_mate]\noptimizer: {lr: 3e-5}\nencoding: {max_tokens: 300}\ntrainer: {max_epochs: 7}"
 CHAIN = "defaults:\n  - hybridqa_pointr\n  - override /scale: small\n  - override /model: tapas\noptimizer: {lr: 3e-5}"
 

@@ -65,7 +65,7 @@ def finished(tmp_path):
 def test_a_plain_run_is_one_stage_without_a_name():
     plan = resolve(["experiment=quickstart_cells", "seed=7", "~optimizer.weight_decay", "+optimizer.extra=2"])
     (stage,) = plan.stages
-    assert (stage.name, stage.seed, plan.before, plan.system, plan.taken) == ("", 7, (), None, {})
+    assert (stage.name, stage.seed, plan.upstream_stages, plan.system, plan.override_stages) == ("", 7, (), None, {})
     assert ("weight_decay" in stage.optimizer, stage.optimizer["extra"]) == (False, 2)
     assert plan.values() == stage.model_dump()
 
@@ -81,7 +81,7 @@ def test_what_is_typed_holds_for_every_stage_that_has_the_key():
     assert cells["trainer.max_steps"] == reader["trainer.max_steps"] == 2
     assert [stage.names.model for stage in plan.stages] == ["tapas", "mate"]
     both, first, last = ("cell_selection", "span_reading"), ("cell_selection",), ("span_reading",)
-    assert plan.taken == {
+    assert plan.override_stages == {
         "task.keep=5": first,
         "optimizer.lr=0.5": both,
         "debug=fast": both,
@@ -116,7 +116,7 @@ def test_what_is_typed_for_one_stage_wins_over_what_is_typed_for_all():
 @pytest.mark.long
 def test_additions_and_deletions_reach_the_stages_that_have_the_section():
     some = ["~optimizer.clip_value", "stages.span_reading.optimizer=bert_adamw"]
-    assert resolve([QUICK, *some]).taken == {"~optimizer.clip_value": ("span_reading",)}
+    assert resolve([QUICK, *some]).override_stages == {"~optimizer.clip_value": ("span_reading",)}
     assert each("optimizer.weight_decay", QUICK, "~stages.span_reading.optimizer.weight_decay") == [0.01, None]
     assert each("optimizer.extra", QUICK, "+optimizer.extra=2") == [2, 2]
     assert each("optimizer.lr", QUICK, "++optimizer.lr=0.5") == [0.5, 0.5]
@@ -127,8 +127,8 @@ def test_additions_and_deletions_reach_the_stages_that_have_the_section():
 def test_choices_and_what_a_stage_keeps():
     plan = resolve([CS, "data=wikisql", "scale=small"])
     assert [stage.names.dataset for stage in plan.stages] == ["corpus", "statements", "wikisql"]
-    assert plan.taken["data=wikisql"] == ("entailment",)
-    assert plan.taken["scale=small"] == ("masked_lm", "cs", "entailment")
+    assert plan.override_stages["data=wikisql"] == ("entailment",)
+    assert plan.override_stages["scale=small"] == ("masked_lm", "cs", "entailment")
     assert [stage.names.dataset for stage in resolve([CS, "stages.cs.keeps=[]", "data=wikisql"]).stages] == [
         "corpus",
         "wikisql",
@@ -248,7 +248,7 @@ def test_a_finished_run_stands_in_for_a_stage(finished):
     _, second, last = plan.stages
     assert plan.values()["stages"]["masked_lm"] == {"after": "weights", "run": str(run)}
     assert [stage.seed for stage in plan.stages] == [3, 3, 3]
-    assert plan.taken["seed=3"] == ("cs", "entailment")
+    assert plan.override_stages["seed=3"] == ("cs", "entailment")
     assert (second.model["size"], last.model["size"]) == ("tiny", "tiny")
     assert last.names.init == "minilm + masked_lm + cs"
 
@@ -301,7 +301,7 @@ def test_what_is_typed_for_all_is_refused_where_finished_runs_stand_in_for_all_t
     for word in ("model=tapas", "task.keep=3"):
         with pytest.raises(ConfigError, match=rf"{word}: finished runs replace all stages .*\(cell_selection\)"):
             resolve([*words, word])
-    assert resolve([*words, "data.root=x", "seed=3"]).taken["data.root=x"] == ("span_reading",)
+    assert resolve([*words, "data.root=x", "seed=3"]).override_stages["data.root=x"] == ("span_reading",)
     words.append(f"stages.span_reading.run={reader}")
     with pytest.raises(ConfigError, match=r"data.root=x: .*\(cell_selection, span_reading\). Leave it out"):
         resolve([*words, "data.root=x"])

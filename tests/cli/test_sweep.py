@@ -18,7 +18,7 @@ from configurations import sweep_jobs
 
 from mate_cli.cli.app import main
 from mate_cli.cli.commands.train import convert_arguments
-from mate_cli.cli.config.composition import composing
+from mate_cli.cli.config.composition import init_compose_api
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config.validate import target_problems
 from mate_cli.cli.config_dir import config_dir
@@ -303,7 +303,7 @@ def test_the_first_and_the_last_job_of_every_sweep_can_be_trained(file):
 @pytest.mark.long
 @pytest.mark.parametrize("file", SWEEPS, ids=lambda path: path.name)
 def test_every_job_of_a_sweep_can_be_trained(file):
-    with composing():  # what jobs share is composed once
+    with init_compose_api():  # what jobs share is composed once
         for words in sweep_jobs(file, ["seed=1"]):
             assert problems_of(words) == []
 

@@ -146,7 +146,7 @@ def test_trust_that_a_folder_claims_for_its_stages_is_not_believed(tmp_path, mon
 def test_own_processes_are_told_all_that_was_typed(tmp_path):
     words = [f"+callbacks.x._target_={SAVE}", f"+callbacks.x.dirpath={tmp_path}/kept", "logger.wandb.mode=online"]
     spec = resolve(["experiment=quickstart_cells", *SMALL, *words, f"paths.cache={tmp_path}/cache"])
-    trusted = spec.trusted()
+    trusted = spec.required_trust()
     assert trusted == ["paths"]
     file = tmp_path / "run" / "config.yaml"
     file.parent.mkdir()
@@ -186,5 +186,5 @@ def test_what_hydra_blocks_is_refused_by_ours(part):
 
 
 def test_a_default_run_needs_no_trust():
-    assert resolve(["experiment=quickstart_cells"]).trusted(Path()) == []
+    assert resolve(["experiment=quickstart_cells"]).required_trust(Path()) == []
     assert Path(resolve(["experiment=quickstart_cells"]).last.paths.outputs) == Path("outputs")

@@ -10,7 +10,7 @@ from mate_cli.cli.app import main
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.data.datasets.hybridqa.reader import SAMPLE_ROOT
 from mate_cli.errors import ConfigError, DataError, MateError
-from mate_cli.pipelines.stages import look_ahead
+from mate_cli.pipelines.stages import validate_later_stages
 
 ANSWERING = ("row_ranking", "cell_selection", "span_reading")
 SMALL = [
@@ -104,7 +104,7 @@ def test_what_does_not_fit_in_a_later_stage_is_told_before_the_first_trains(word
     kind = ["stages.passage_reading.init.kind=path"] * ("checkpoint" in word)
     plan = resolve([*SMALL, f"paths.data={data}", f"paths.cache={tmp_path}", *kind, f"stages.{word}"])
     with pytest.raises(MateError, match=message) as raised:
-        look_ahead(plan, tmp_path)
+        validate_later_stages(plan, tmp_path)
     assert str(raised.value).startswith(f"stages.{word.partition('.')[0]}: ")
 
 
@@ -117,9 +117,9 @@ def test_data_of_a_finished_stage_are_not_needed_again(tmp_path):
     plan = resolve([*SMALL, f"paths.data={tmp_path}", "data.download=false"])
     (tmp_path / "hybridqa").symlink_to(SAMPLE_ROOT)
     with pytest.raises(DataError, match="squad"):
-        look_ahead(plan, tmp_path)
+        validate_later_stages(plan, tmp_path)
     finished_run(tmp_path / "passage_reading", [])
-    look_ahead(plan, tmp_path)
+    validate_later_stages(plan, tmp_path)
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mate_cli.cli.config_dir import choices, group_choices, override_choices, read_choice, read_extended, top_keys
+from mate_cli.cli.config_dir import group_choices, list_options, override_choices, read_choice, read_extended, top_keys
 from mate_cli.cli.help import nearest
 from mate_cli.errors import ConfigError
 
@@ -122,7 +122,7 @@ class Completer:
         prefix, comma, fragment = value.rpartition(",")
         groups = self._groups()
         is_flag = key not in groups and isinstance(self._default(key), bool)
-        candidates = ("true", "false") if is_flag else choices(key) if key in groups else ()
+        candidates = ("true", "false") if is_flag else list_options(key) if key in groups else ()
         yield from (f"{prefix}{comma}{name}" for name in candidates if name.startswith(fragment))
 
     def _keys(self, prefix: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.app import PROGRAM
-from mate_cli.cli.config_dir import choices
+from mate_cli.cli.config_dir import list_options
 from mate_cli.cli.overrides import DRY
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.quoting import is_written, quote_list, quote_text
@@ -33,7 +33,7 @@ def convert_arguments(arguments: Sequence[str]) -> list[str]:
     """
     arguments = ["dry=true" if argument == DRY else argument for argument in arguments]
     overrides = dict(argument.partition("=")[::2] for argument in arguments)
-    if "system" in overrides and overrides.get("data") in choices("prompt"):
+    if "system" in overrides and overrides.get("data") in list_options("prompt"):
         arguments = [f"prompt={overrides['data']}", *arguments]
     prefixes = ["++" if argument.startswith("data.") else "" for argument in arguments]
     return [prefix + quote_value(argument) for prefix, argument in zip(prefixes, arguments, strict=True)]
@@ -214,7 +214,7 @@ def score_system(cfg: Evaluate) -> None:
         hint = "Use system=openai_compatible; a system of stages is scored with run=FOLDER"
         raise ConfigError("is no language model", where="system", remedy=hint)
     if cfg.prompt is None:
-        hint = f"Choose from {', '.join(choices('prompt'))}, or write conf/prompt/NAME.yaml"
+        hint = f"Choose from {', '.join(list_options('prompt'))}, or write conf/prompt/NAME.yaml"
         raise ConfigError("needs a value, as this dataset has no default prompt", where="prompt", remedy=hint)
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_system
 

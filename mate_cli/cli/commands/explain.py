@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.config.reference import read_keys
-from mate_cli.cli.config_dir import choices, find_config, read_choice, top_keys, typed_config_dir
+from mate_cli.cli.config_dir import find_config, list_options, read_choice, top_keys, typed_config_dir
 from mate_cli.cli.help import groups_of, nearest, read_summary
 from mate_cli.cli.overrides import Override, split_flags
 from mate_cli.errors import ConfigError
@@ -129,7 +129,7 @@ def _elsewhere(command: str, key: str, overrides: Sequence[str], width: int, unk
     from mate_cli.cli.config.reference import explain_keys
     from mate_cli.cli.config.schema import SCHEMAS
 
-    if names := choices(key):
+    if names := list_options(key):
         return f"{key} is a config group of {len(names)} options: mate list {key}"
     all_keys = choice_keys(command)
     parts = []
@@ -145,7 +145,7 @@ def _elsewhere(command: str, key: str, overrides: Sequence[str], width: int, unk
     if parts:
         return "\n\n".join(parts[:MAX_FOUND])
     group = key.partition(".")[0]
-    if not choices(group) and (
+    if not list_options(group) and (
         other_commands := [name for name in SCHEMAS if name != command and group in top_keys(name)]
     ):
         commands = " and ".join(f"mate {name}" for name in other_commands)
@@ -170,7 +170,7 @@ def _stages(command: str, overrides: Sequence[str]) -> dict[str, list[str]]:
     from mate_cli.cli.config.resolve import resolve
 
     spec = resolve(overrides)
-    if not spec.before:
+    if not spec.upstream_stages:
         return {"": list(overrides)}
     return {stage.name: stage.overrides for stage in spec.stages if not stage.run}
 
@@ -192,7 +192,7 @@ def _one(entry: KeyDescription, width: int) -> str:
 
 def _section(key: str, entries: Sequence[KeyDescription], width: int) -> str:
     size = max((len(entry.key) for entry in entries), default=0)
-    rows = [f"{key}: {', '.join(choices(key))}"] if choices(key) else []
+    rows = [f"{key}: {', '.join(list_options(key))}"] if list_options(key) else []
     for entry in entries:
         line = f"  {entry.key:<{size}}  {entry.value}"
         meaning = f"{entry.meaning.rstrip('.')} ({entry.bounds})" if entry.bounds else entry.meaning
@@ -223,7 +223,7 @@ def choice_keys(command: str) -> list[ChoiceKey]:
     homes: dict[str, list[str]] = {}
     meanings: dict[str, str] = {}
     for group in groups_of(command):
-        for name in choices(group):
+        for name in list_options(group):
             file = find_config(f"{group}/{name}")
             if file is None or "@package _global_" in file.read_text(encoding="utf-8", errors="replace")[:200]:
                 continue
@@ -258,7 +258,7 @@ def search_keys(text: str, command: str, known: Sequence[ChoiceKey]) -> list[tup
     options = [
         (f"{group}={name}", read_summary(group, name).text)
         for group in groups_of(command)
-        for name in choices(group)
+        for name in list_options(group)
         if name == text
     ]
     return [*((entry.key, entry.meaning) for entry in matches), *options]

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.config_dir import choices, typed_config_dir
+from mate_cli.cli.config_dir import list_options, typed_config_dir
 from mate_cli.cli.help import WIDTH, Summary, group_names, nearest, read_summary
 from mate_cli.cli.overrides import split_flags
 from mate_cli.errors import ConfigError
@@ -85,7 +85,7 @@ def _overview() -> Iterator[str]:
     groups = group_names()
     width = max(len(_plural(group)) for group in groups)
     for group in groups:
-        yield f"  {_plural(group):<{width}}  {len(choices(group)):>3}  {group}=NAME"
+        yield f"  {_plural(group):<{width}}  {len(list_options(group)):>3}  {group}=NAME"
     yield f"  {SECTIONS:<{width}}  {len(list(_sections())):>3}  of a comparison (mate compare)"
     yield f"  {PERTURBATIONS:<{width}}  {len(list(_perturbations())):>3}  of questions (mate evaluate perturb=NAME)"
     yield f"  {RUNS:<{width}}       trained here (mate list runs [EXPERIMENT] [STATUS])"
@@ -102,7 +102,7 @@ def _listing(kind: str, terms: Sequence[str]) -> Iterator[str]:
     """
     group = _group(kind)
     special = {SECTIONS: _sections, PERTURBATIONS: _perturbations}.get(group)
-    rows = list(special()) if special else [(name, read_summary(group, name)) for name in choices(group)]
+    rows = list(special()) if special else [(name, read_summary(group, name)) for name in list_options(group)]
     matches = [
         (name, summary)
         for name, summary in rows
@@ -140,7 +140,7 @@ def _group(kind: str) -> str:
     for name in (typed, typed.removesuffix("s"), f"{typed}s"):
         if (group := SYNONYMS.get(name, name)) in groups:
             return group
-    if homes := [group for group in groups if kind in choices(group)]:
+    if homes := [group for group in groups if kind in list_options(group)]:
         raise ConfigError("is not a category", where=kind, remedy=f"Type mate list {_plural(homes[0])} {kind}")
     all_text = f"The categories are {', '.join(kinds())}"
     raise ConfigError("no such category", where=kind, remedy=nearest(typed, kinds(), prefix="mate list ") or all_text)

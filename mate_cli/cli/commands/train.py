@@ -166,7 +166,7 @@ def train(arguments: Sequence[str]) -> TrainedRun:
         announce(spec)
     check_machine(spec)
     folder = prepare_run(spec)[0]
-    execute(spec, folder, spec.trusted())
+    execute(spec, folder, spec.required_trust())
     return TrainedRun(**vars(folder.read_record()), folder=folder.path)
 
 
@@ -205,7 +205,7 @@ def start(spec: RunSpec) -> int:
     """
     with init_process_group(spec):
         announce(spec)
-        return execute(spec, None, spec.trusted())
+        return execute(spec, None, spec.required_trust())
 
 
 @contextmanager
@@ -305,7 +305,7 @@ def announce(spec: RunSpec) -> None:
     from mate_cli.runs.identity import configuration_name
 
     check_quickly(spec)
-    stages = f": {', '.join(stage.name.replace('_', ' ') for stage in spec.stages)}" if spec.before else ""
+    stages = f": {', '.join(stage.name.replace('_', ' ') for stage in spec.stages)}" if spec.upstream_stages else ""
     # Flush now, because the next checks import torch, which takes seconds.
     print(f"{configuration_name(spec.names.experiment, spec.identity_settings)}{stages}", flush=True)
     check_parts(spec)

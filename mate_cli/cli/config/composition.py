@@ -122,7 +122,7 @@ class Composition:
             _apply(override, config)
         return replace(self, config=config, overrides=[*self.overrides, *values])
 
-    def takes(self, override: Override) -> bool:
+    def applies_override(self, override: Override) -> bool:
         """Return whether an override without the prefix `stages.NAME.` applies to this stage.
 
         An override applies if the stage has its key. An override with `+` applies if the stage has the section to which
@@ -242,14 +242,14 @@ def train_command(experiment: str) -> str:
 
 
 _composed: list[tuple[Sequence[str], dict[tuple[str, ...], Composition]]] = []
-"""Stack of the active `composing` blocks: overrides of Hydra's keys, and cached compositions.
+"""Stack of the active `init_compose_api` blocks: overrides of Hydra's keys, and cached compositions.
 
 The cache maps config group overrides to their composition.
 """
 
 
 @contextmanager
-def composing(of_hydra: Sequence[str] = ()) -> Iterator[None]:
+def init_compose_api(of_hydra: Sequence[str] = ()) -> Iterator[None]:
     """Initialize Hydra's compose API inside the context, with a cache of compositions.
 
     Compositions are cached until the outermost block ends, because Hydra rereads every file on each call.
@@ -268,7 +268,7 @@ def composing(of_hydra: Sequence[str] = ()) -> Iterator[None]:
 def compose_options(overrides: Iterable[Override]) -> Composition:
     """Compose a configuration from config group overrides only. Value overrides are ignored.
 
-    Must be called inside a `composing` block, whose cache is used.
+    Must be called inside a `init_compose_api` block, whose cache is used.
     """
     of_hydra, cache = _composed[-1]
     files = [str(override) for override in overrides if override.group]
@@ -313,12 +313,12 @@ def compose_stage(
     try:
         # The later of the two file levels takes precedence.
         base = compose_options([*(outer + inner if is_users else inner + outer), *command_line])
-        outer = [override for override in outer if base.takes(override)]
-        scaled = set() if is_users else _scaled_keys(base, inner, [*outer, *command_line])
+        outer = [override for override in outer if base.applies_override(override)]
+        scaled = set() if is_users else _keys_changed_by_scale(base, inner, [*outer, *command_line])
         unscaled = [override for override in inner if override.key not in scaled]
         files = outer + unscaled if is_users else unscaled + outer
         base = base.with_values(drop_debug_overridden(files, command_line))
-        common = [override for override in common if base.takes(override)]
+        common = [override for override in common if base.applies_override(override)]
         composed = base.with_values([*common, *applied])
     except ConfigCompositionException as error:
         user_error = explain(error, COMMAND, to_strings([*inner, *outer, *command_line]))
@@ -330,7 +330,7 @@ def compose_stage(
     return replace(composed, common_overrides=common, experiment_overrides=outer)
 
 
-def _scaled_keys(base: Composition, first: Sequence[Override], command_line: Sequence[Override]) -> set[str]:
+def _keys_changed_by_scale(base: Composition, first: Sequence[Override], command_line: Sequence[Override]) -> set[str]:
     """Return the keys whose values differ between the `scale` of the stage and of the command line.
 
     The files of a scale in `conf/scale` and `conf/recipe` are compared.

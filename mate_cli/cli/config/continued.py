@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mate_cli.cli.config.composition import Composition, compose_options, composing
+from mate_cli.cli.config.composition import compose_options, init_compose_api
 from mate_cli.cli.config.validate import resolve_values
-from mate_cli.cli.config_dir import choices, find_config, read_config
+from mate_cli.cli.config_dir import find_config, list_options, read_config
 from mate_cli.cli.overrides import Override, get_override_value, to_strings
 from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.files.hub import hub_file
@@ -50,27 +50,28 @@ def expand_continued(arguments: Sequence[str]) -> list[str]:
     values, weights, tokenizer = _read_source(override.removeprefix(CONTINUED), [trust] if trust else [])
     names = values[ORIGIN]
     is_other_task = bool({"experiment", "task"} & override_keys)
-    sections = ["model", *([] if is_other_task else ["task", "encoding", "data"])]
-    with composing():
+    needed = ("model",) if is_other_task else ("model", "task", "encoding", "data")
+    sections = [name for name in needed if name not in override_keys]
+    with init_compose_api():
         run_overrides = [*_experiment(names)] if "experiment" not in override_keys else []
         scale = get_override_value(map(Override.parse, names["overrides"]), "scale")
         if scale and not {"experiment", "scale"} & override_keys:
             run_overrides.append(Override("", "scale", scale))
+        # An export contains only the name of its dataset.
+        if "data" in sections and "_target_" not in values["data"]:
+            sections.remove("data")
+            run_overrides.append(Override("", "data", names["dataset"]))
+        composed = _compose([*run_overrides, *other_overrides])
         for section in sections:
-            # An export contains only the name of its dataset.
-            if section == "data" and "_target_" not in values[section]:
-                run_overrides += [Override("", "data", names["dataset"])] if "data" not in override_keys else []
-            elif section not in override_keys:
-                run_overrides += _select_option(section, values[section], names, [*run_overrides, *other_overrides])
-                composed = _compose([*run_overrides, *other_overrides])[section]
-                run_overrides += _differences(section, composed, values[section])
-        if is_other_task:
-            encoding = _compose([*run_overrides, *other_overrides])["encoding"]
-            recorded = values["encoding"].get("reset_positions")
-            if recorded not in (None, encoding.get("reset_positions", recorded)):
-                run_overrides.append(Override("", "encoding.reset_positions", _text(recorded)))
-    init = [("init", "path"), ("init.checkpoint", _text(str(weights))), ("init.tokenizer", _text(tokenizer))]
-    return [*to_strings(run_overrides), *(f"{key}={value}" for key, value in init), *to_strings(other_overrides)]
+            if composed[section].get("_target_") != values[section]["_target_"]:
+                run_overrides.append(_select_option(section, values[section]["_target_"], names))
+        composed = _compose([*run_overrides, *other_overrides])
+        run_overrides += _differences("", composed, {section: values[section] for section in sections})
+        recorded = values["encoding"].get("reset_positions")
+        if is_other_task and recorded not in (None, composed["encoding"].get("reset_positions", recorded)):
+            run_overrides.append(Override("", "encoding.reset_positions", _text(recorded)))
+    init = [f"init.checkpoint={_text(str(weights))}", f"init.tokenizer={_text(tokenizer)}"]
+    return [*to_strings(run_overrides), "init=path", *init, *to_strings(other_overrides)]
 
 
 def _read_source(name: str, trust: Sequence[str]) -> tuple[Mapping[str, Any], Path, str]:
@@ -119,7 +120,7 @@ def _experiment(names: Mapping[str, Any]) -> Iterator[Override]:
         names: recorded names of the run, `origin` in its config.yaml.
     """
     experiment = str(names.get("experiment"))
-    if experiment not in choices("experiment"):
+    if experiment not in list_options("experiment"):
         return
     stages = compose_options([Override.parse(f"experiment={experiment}")]).config.stages
     stage = (stages or {}).get(names.get("stage") or "") or {}
@@ -128,30 +129,24 @@ def _experiment(names: Mapping[str, Any]) -> Iterator[Override]:
 
 def _compose(overrides: Sequence[Override]) -> dict[str, Any]:
     values = [override for override in overrides if not override.is_below("hydra")]
-    composed: Composition = compose_options(overrides).with_values(values)
-    return resolve_values(composed.config)
+    return resolve_values(compose_options(overrides).with_values(values).config)
 
 
-def _select_option(
-    group: str, values: Mapping[str, Any], names: Mapping[str, Any], overrides: Sequence[Override]
-) -> list[Override]:
-    """Return the override that selects a config group option with the same class as a run.
-
-    Return [] if the overrides already select an option with this class.
+def _select_option(group: str, target: str, names: Mapping[str, Any]) -> Override:
+    """Return the override that selects the config group option with the same class as a run.
 
     Args:
         group: config group.
-        values: values of the group in the run, with `_target_`.
+        target: class of the group in the run.
         names: recorded names of the run. The recorded option is preferred.
-        overrides: overrides so far.
+
+    Raises:
+        ConfigError: no option has the class.
     """
-    target = values["_target_"]
-    if _compose(overrides)[group].get("_target_") == target:
-        return []
     preferred = str(names.get({"data": "dataset"}.get(group, group)))
-    for option in sorted(choices(group), key=lambda option: option != preferred):
+    for option in sorted(list_options(group), key=lambda option: option != preferred):
         if read_config(find_config(f"{group}/{option}")).get("_target_") == target:
-            return [Override("", group, option)]
+            return Override("", group, option)
     raise ConfigError(f"no file of conf/{group} has the class {target}", where=group, remedy=f"Set {group}=NAME")
 
 
@@ -161,12 +156,12 @@ def _differences(key: str, current: Mapping[str, Any], target: Mapping[str, Any]
     Keys that are missing in `target` keep their current values.
 
     Args:
-        key: dotted key of the section.
+        key: dotted key of the section, "" for the whole configuration.
         current: composed values.
         target: values of the run.
     """
     for name, new_value in target.items():
-        path, old_value = f"{key}.{name}", current.get(name)
+        path, old_value = f"{key}.{name}" if key else name, current.get(name)
         if isinstance(old_value, Mapping) and isinstance(new_value, Mapping):
             yield from _differences(path, old_value, new_value)
         elif name not in current or old_value != new_value:

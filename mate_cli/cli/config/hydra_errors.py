@@ -20,7 +20,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.cli.config.hydra_setup import has_key, known_keys
 from mate_cli.cli.config.messages import suggest_name, translate_key
-from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
+from mate_cli.cli.config_dir import config_dir, find_config, list_options, read_config, user_config_dir
 from mate_cli.cli.help import groups_of, nearest, nearest_choice
 from mate_cli.cli.overrides import EXTENSIBLE_SECTIONS, Override
 from mate_cli.errors import ConfigError, known_cause
@@ -225,16 +225,16 @@ def _unknown_option_error(error: MissingConfigException) -> ConfigError:
     parent = re.match(r"In '([^']+)'", str(error))
     prefix, _, base = group.rpartition("/")
     source = f" (in conf/{parent[1]}.yaml)" if parent and "/" in parent[1] and prefix != "hydra" else ""
-    if prefix and choices(base):
+    if prefix and list_options(base):
         hint = f"Write override /{base}: {name}"
         return ConfigError(f"unknown group {group}", where=parent[1] if parent else group, remedy=hint)
     if prefix == "hydra" and (package := PLUGIN_PACKAGES.get(group, {}).get(name)):
         return ConfigError("is not installed", where=f"{group}={name}{source}", remedy=f"Type pip install {package}")
-    if group == "experiment" and name in choices("sweep"):
+    if group == "experiment" and name in list_options("sweep"):
         return ConfigError("is a sweep", where=f"{group}={name}{source}", remedy=f"Type mate train -m sweep={name}")
     if (file := (user_config_dir() or config_dir()) / group / f"{name}.yml").is_file():
         return ConfigError("is not read", where=str(file), remedy=f"Rename it to {name}.yaml")
-    options = [*PLUGIN_PACKAGES.get(group, ())] or choices(group)
+    options = [*PLUGIN_PACKAGES.get(group, ())] or list_options(group)
     text = f"Options: {', '.join(options)}" if options else f"There are no files in conf/{group}"
     if len(text) > MAX_LIST:
         text = f"mate list {group} shows all {len(options)}"
@@ -246,7 +246,7 @@ def _unknown_option_error(error: MissingConfigException) -> ConfigError:
 def _unknown_key(key: str, config_name: str, arguments: Sequence[str]) -> ConfigError:
     group, _, name = key.partition(".")
     config = known_keys(config_name, arguments)
-    files = {choice: flat_keys(read_config(find_config(f"{group}/{choice}"))) for choice in choices(group)}
+    files = {choice: flat_keys(read_config(find_config(f"{group}/{choice}"))) for choice in list_options(group)}
     if owners := [choice for choice, keys in files.items() if any(f"{key}.".startswith(f"{name}.") for key in keys)]:
         if group not in groups_of(config_name):
             return ConfigError(f"mate {config_name} does not use this group", where=key)

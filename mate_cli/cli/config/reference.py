@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml  # type: ignore[import-untyped]
 from hydra import compose
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
@@ -27,22 +28,16 @@ from mate_cli.cli.config.hydra_setup import has_key, open_hydra, with_user_exper
 from mate_cli.cli.config.messages import KINDS, find_section
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config_dir import (
-    choices,
     config_dir,
     find_config,
-    read_config,
+    list_options,
     user_config_dir,
     user_experiment_files,
 )
 from mate_cli.cli.overrides import Override, get_override_value
 from mate_cli.errors import ConfigError
-from mate_cli.quoting import write_value
-from mate_cli.runs.identity import find_value, flat_keys
+from mate_cli.runs.identity import find_value
 
-LINE = re.compile(
-    r"(?P<indent> *)(?P<key>\w+):(?P<value>(?: (?:'[^']*'|\"[^\"]*\"|[^'\"].*?|))?)(?:\s+# (?P<said>.*))?$"
-)
-"""Pattern of a line of a YAML file: a key with its value and trailing comment."""
 LIMITS = {
     **{"exclusiveMinimum": "greater than", "minimum": "at least"},
     **{"exclusiveMaximum": "less than", "maximum": "at most"},
@@ -124,7 +119,7 @@ class Sources:
         for file, part in files.items():
             for key, (value, comment) in read_keys(file).items():
                 settings[".".join(filter(None, [part, key]))].append(Setting(_place(file), value, comment))
-        typed = {override.key: override.value or "" for override in parsed if not choices(override.key)}
+        typed = {override.key: override.value or "" for override in parsed if not list_options(override.key)}
         for key, value in typed.items():
             settings[key].append(Setting("typed", value))
         return cls(name, config, settings)
@@ -139,7 +134,7 @@ class Sources:
         if settings and settings[0].comment:
             return settings[0].comment
         section, _, name = key.rpartition(".")
-        for option in choices(section) if section else ():
+        for option in list_options(section) if section else ():
             file = find_config(f"{section}/{option}")
             if file and (comment := read_keys(file).get(name, ("", ""))[1]):
                 return comment
@@ -180,7 +175,7 @@ def explain_keys(command: str, key: str, overrides: Sequence[str]) -> list[KeyDe
             raise ConfigError("unknown key", where=key, remedy=hint)
         key = similar_key
     node = OmegaConf.select(sources.config, key, throw_on_missing=False)
-    is_section = isinstance(node, DictConfig) and (node or choices(key))
+    is_section = isinstance(node, DictConfig) and (node or list_options(key))
     keys = [f"{key}.{name}" for name in node if not str(name).startswith("_")] if is_section else [key]
     return [*map(sources.explain, keys)]
 
@@ -190,22 +185,23 @@ def read_keys(file: Path) -> dict[str, tuple[str, str]]:
 
     The comment is "" for a key without one. `defaults` and `hydra` are excluded.
     """
-    keys: dict[str, tuple[str, str]] = {}
-    parents: list[tuple[int, str]] = []
-    for line in file.read_text(encoding="utf-8").splitlines():
-        match = LINE.match(line)
-        if match is None:
-            continue
-        depth = len(match["indent"])
-        parents = [(parent_depth, name) for parent_depth, name in parents if parent_depth < depth]
-        key = ".".join([*(name for _, name in parents), match["key"]])
-        parents.append((depth, match["key"]))
-        if not key.startswith(("defaults", "hydra")):
-            keys[key] = (match["value"].strip(), (match["said"] or "").strip())
-    for key, value in flat_keys(read_config(file)).items():  # Keys in braces have no separate line.
-        if not key.startswith(("defaults", "hydra")):
-            keys.setdefault(key, (write_value(value), ""))
-    return keys
+    text = file.read_text(encoding="utf-8")
+
+    def visit(mapping: yaml.Node, prefix: str) -> Iterator[tuple[str, tuple[str, str]]]:
+        for name, node in mapping.value:
+            key, is_block = f"{prefix}{name.value}", isinstance(node, yaml.CollectionNode) and not node.flow_style
+            end = (name if is_block else node).end_mark.index
+            # Keys in braces have no separate line.
+            comment = "" if mapping.flow_style else text[end:].partition("\n")[0].partition(" # ")[2]
+            if not key.startswith(("defaults", "hydra")):
+                yield key, ("" if is_block else text[node.start_mark.index : end], comment.strip())
+            if isinstance(node, yaml.MappingNode):
+                yield from visit(node, f"{key}.")
+
+    with suppress(yaml.YAMLError):  # Hydra reports the error when it composes the file.
+        root = yaml.compose(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        return dict(visit(root, "")) if isinstance(root, yaml.MappingNode) else {}
+    return {}
 
 
 def type_text(hint: Any) -> str:  # noqa: ANN401 - any type

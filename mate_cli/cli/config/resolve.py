@@ -25,8 +25,8 @@ from mate_cli.cli.config.composition import (
     Composition,
     compose_options,
     compose_stage,
-    composing,
     hash_user_files,
+    init_compose_api,
     join_settings,
     read_user_stages,
     warn_recipe_changes,
@@ -65,7 +65,7 @@ def resolve(arguments: Sequence[str]) -> RunSpec:
     overrides = [override for override in all_overrides if not override.is_below("hydra")]
     common_overrides = [override for override in overrides if not override.stage]
     experiment = get_override_value(overrides, "experiment")
-    with composing([str(override) for override in all_overrides if override.is_below("hydra")]):
+    with init_compose_api([str(override) for override in all_overrides if override.is_below("hydra")]):
         with_options = compose_options(common_overrides)
         run_overrides = [override for override in common_overrides if override.is_below(*RUN_LEVEL_KEYS)]
         # Options of stages, such as stages.NAME.run, are part of the run.
@@ -109,7 +109,7 @@ def resolve(arguments: Sequence[str]) -> RunSpec:
         stages=stages,
         names=_names_of(run, stages, system),
         conf=hash_user_files(run.choices),
-        taken={
+        override_stages={
             str(override): tuple(stage.name for stage in composed if override in stage.unprefixed_overrides)
             for override in stage_overrides
         },

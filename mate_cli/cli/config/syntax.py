@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 
-from mate_cli.cli.config_dir import choices, list_defaults, top_keys
+from mate_cli.cli.config_dir import list_defaults, list_options, top_keys
 from mate_cli.cli.help import groups_of, nearest, nearest_choice
 from mate_cli.cli.overrides import DRY, EMPTY_VALUES, FLAGS, LONG, NONE, PRINT_SCRIPT, VALUED
 from mate_cli.errors import ConfigError, RunError
@@ -35,14 +35,14 @@ class Syntax:
 
     Args:
         command: name of the command, which is also the name of its primary configuration.
-        takes: function that returns whether the command itself converts an argument, so that it need not be an
+        converts: function that returns whether the command itself converts an argument, so that it need not be an
             override.
         texts: keys whose values are free text with any characters.
         actions: positional arguments of the command, such as `list` of `mate data`.
     """
 
     command: str
-    takes: Callable[[str], bool] = lambda argument: False
+    converts: Callable[[str], bool] = lambda argument: False
     texts: Sequence[str] = ()
     actions: Sequence[str] = ()
 
@@ -59,7 +59,7 @@ class Syntax:
         """
         for index, (previous, argument) in enumerate(zip(["", *arguments], arguments, strict=False)):
             flag, following = LONG.get(previous, previous), next(iter(arguments[index + 1 :]), "")
-            if self.takes(argument) or flag in VALUED:
+            if self.converts(argument) or flag in VALUED:
                 continue
             if argument.startswith("-"):
                 self._check_flag(argument, following, arguments)
@@ -130,11 +130,11 @@ class Syntax:
         """
         groups = sorted(groups_of(self.command), key=lambda name: name != "experiment")
         if argument in groups:
-            options = ", ".join(choices(argument))
+            options = ", ".join(list_options(argument))
             return suggest(f"{argument}={following}") if following else f"Type {argument}=NAME, with one of {options}"
         if setting := self._guess_path(argument):
             return f"Type {setting}"
-        if homes := [group for group in groups if argument in choices(group)]:
+        if homes := [group for group in groups if argument in list_options(group)]:
             return suggest(*(f"{group}={argument}" for group in homes))
         if argument in top_keys(self.command):
             return suggest(f"{argument}={following or '...'}")
@@ -195,7 +195,7 @@ class Syntax:
             return
         if argument.startswith("+"):
             raise ConfigError("this group already has an option", where=argument, remedy=suggest(f"{group}={value}"))
-        names, is_needed = choices(group), self.default_options[group] is not None
+        names, is_needed = list_options(group), self.default_options[group] is not None
         deleted = argument.startswith("~")
         is_empty = not deleted and value.lower() in EMPTY_VALUES and value not in names
         if (deleted or is_empty or value == "[]") and is_needed and NONE not in names:

@@ -26,7 +26,7 @@ from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from mate_cli.cli.config.composition import COMMAND, composing
+from mate_cli.cli.config.composition import COMMAND, init_compose_api
 from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
 from mate_cli.cli.config.hydra_setup import parse_overrides
 from mate_cli.cli.overrides import Override, to_strings
@@ -176,7 +176,7 @@ class JobLauncher:
             note |= {"reason": str(error), "problem": [error.where, error.problem]}
         else:
             check_nodes(self.launcher, spec)
-            self.trust[:] = dict.fromkeys([*self.trust, *spec.trusted()])
+            self.trust[:] = dict.fromkeys([*self.trust, *spec.required_trust()])
             notes.write_text(spec_file(self.jobs, number).name, to_yaml(spec.document(self.jobs)))
         notes.write_json(f"{number}.json", note)
 
@@ -239,7 +239,7 @@ def run_sweep(arguments: Sequence[str], *, submit: bool = True) -> int:
     overrides = [Override.parse(argument) for argument in arguments]
     folders, jobs, problem, planned_count = list[Path](), None, None, 0
     try:
-        with composing(), StopHandler(lambda: job_files(jobs)), quiet_controllers():
+        with init_compose_api(), StopHandler(lambda: job_files(jobs)), quiet_controllers():
             config = compose_sweep(overrides)
             if submit:
                 check_slurm(config, arguments)
