@@ -100,65 +100,42 @@ def mine(tmp_path):
     return file
 
 
+GLOBAL = "# @package _global_\n"
 MISTAKES = {
-    "# @package _global_\ntrainer:\n  max_stepz: 3\n": (
-        "trainer.max_stepz: unknown key. Did you mean trainer.max_steps?"
-    ),
-    "trainer:\n  max_steps: 3\n": "experiment: unknown key. Start its file with the line # @package _global_.",
-    "# @package _global_\ndefaults:\n  - model: mate\n": (
-        "experiment/mine: unknown group experiment/model. Write override /model: mate."
-    ),
-    "# @package _global_\ndefaults:\n  - override /model: mtae\n": (
-        "model=mtae: no such option. Did you mean mate? "
-        "Options: candidates, deeper, dot, etc, lexical, linformer, mate, relation_aware, sat, tapas, transformer_xh, "
-        "transformer_xl."
-    ),
-    "# @package _global_\ndefaults:\n  - quickstart_cells\n  - override model: mate\n": (
-        "override model: needs a slash. Write override /model: NAME."
-    ),
-    "# @package _global_\noptimizer.lr: 1e-3\n": (
-        "optimizer.lr: unknown key. In a file write optimizer: {{lr: VALUE}}."
-    ),
-    "# @package _global_\ntrainer: [1\n": (
-        "{file}, line 3: not valid YAML: expected ',' or ']', but got '<stream end>'."
-    ),
-    "# @package _global_\ntrainer:\n\tmax_steps: 3\n": (
-        "{file}, line 3: not valid YAML: found character '\\t' that cannot start any token."
-    ),
+    f"{GLOBAL}trainer:\n  max_stepz: 3\n": "trainer.max_stepz: unknown key ... trainer.max_steps?",
+    "trainer:\n  max_steps: 3\n": "experiment: unknown key ... # @package _global_.",
+    f"{GLOBAL}defaults:\n  - model: mate\n": "experiment/mine: ... override /model: mate.",
+    f"{GLOBAL}defaults:\n  - override /model: mtae\n": "model=mtae: ... mate? Options: candidates, ",
+    f"{GLOBAL}defaults:\n  - override model: mate\n": "override model: ... override /model: NAME.",
+    f"{GLOBAL}optimizer.lr: 1e-3\n": "optimizer.lr: unknown key ... optimizer: {lr: VALUE}.",
+    f"{GLOBAL}trainer:\n\tmax_steps: 3\n": "mine.yaml, line 3: not valid YAML: ",
 }
-"""What stands in an experiment file, and the error."""
+"""Content of an experiment file, and parts of its error."""
 
 
 @pytest.mark.parametrize("text", MISTAKES)
 def test_mistakes_in_an_experiment_file(text, jobs, mine, capsys):
     mine.write_text(text)
     assert app.main(["train", "experiment=mine"]) == 2
-    assert capsys.readouterr().err == f"error: {MISTAKES[text].format(file=mine)}\n"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert [part for part in MISTAKES[text].split(" ... ") if part not in line] == [], line
     assert jobs == []
 
 
 STAGE_MISTAKES = {
+    "optimizer.lrr=1": "stages.span_reading.optimizer.lrr: unknown key. Did you mean stages.span_reading.o",
     "+optimizer.lrr=1": "stages.span_reading: optimizer.lrr: unknown key. Did you mean optimizer.lr?",
     "trainer.log_every=0": "stages.span_reading: trainer.log_every: must be greater than 0 (got 0).",
-    "optimizer.lrr=1": "stages.span_reading.optimizer.lrr: unknown key. "
-    "Did you mean stages.span_reading.optimizer.lr=1?",
 }
 
 
-@pytest.mark.parametrize(
-    "override",
-    [
-        "optimizer.lrr=1",
-        *(pytest.param(one, marks=pytest.mark.long) for one in STAGE_MISTAKES if one != "optimizer.lrr=1"),
-    ],
-)
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("override", STAGE_MISTAKES)
 def test_stages_are_checked_before_the_first_one_runs(override, monkeypatch, tmp_path, capsys):
-    seen = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(train, "execute", lambda *given: seen.append(given))
+    monkeypatch.setattr(train, "execute", lambda *given: pytest.fail("a stage is trained"))
     assert app.main(["train", "experiment=quickstart", f"stages.span_reading.overrides=['{override}']"]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == f"error: {STAGE_MISTAKES[override]}"
-    assert seen == []
+    assert f"error: {STAGE_MISTAKES[override]}" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_errors_of_ours_are_printed(jobs, monkeypatch, capsys):

@@ -68,8 +68,9 @@ def test_all_sections_are_printed_where_they_are_asked_for(tmp_path, monkeypatch
     everything = capsys.readouterr().out
     assert "Question answering on hybridqa · test" in everything
     assert "Question answering on hybridqa · test" not in brief
-    assert main(["compare", "run", "sections=some"]) == 2
-    assert "sections: must be 'brief', 'all' or 'wrong'" in capsys.readouterr().err
+    for word in ("sections=some", "statistic=mode"):
+        assert main(["compare", "run", word]) == 2
+        assert f"{word.partition('=')[0]}: must be " in capsys.readouterr().err
 
 
 def test_nothing_to_compare_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys):
@@ -102,9 +103,3 @@ def test_tables_for_papers_are_written(tmp_path, monkeypatch, capsys):
     assert "Mean ± sample standard deviation over n finished seeds." in capsys.readouterr().out
     assert r"\begin{tabular}" in (tmp_path / "p" / "t.tex").read_text()
     assert (tmp_path / "p" / "t.md").read_text().startswith("### Cell selection on hybridqa")
-
-
-def test_a_statistic_that_does_not_exist_is_refused(tmp_path, capsys):
-    build_run(tmp_path / "run")
-    assert main(["compare", str(tmp_path), "statistic=mode"]) == 2
-    assert "statistic: must be 'median', 'mean' or 'median_dev' (got 'mode')" in capsys.readouterr().err

@@ -6,7 +6,9 @@ import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.cli.config.reference import Setting, explain_keys, read_keys, type_text
+from mate_cli.cli.config.resolve import resolve
 from mate_cli.errors import ConfigError
+from mate_cli.pipelines.run_spec import prepare_run
 
 
 def test_everybody_who_sets_a_key_is_named_in_order():
@@ -102,3 +104,29 @@ def test_a_key_of_one_stage_and_the_file_that_sets_it(capsys):
     assert last.split() == ["experiment=hybridqa_best", "1200", "stages.cell_selection.overrides"]
     assert main(["explain", key, "experiment=hybridqa_best", f"{key}=7"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split() == ["typed", "7"]
+
+
+@pytest.mark.parametrize("stage", ["", "stages.span_reading."])
+def test_the_values_of_a_run_are_explained_by_its_overrides(stage, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    experiment = "experiment=quickstart" if stage else "experiment=quickstart_cells"
+    spec = resolve([experiment, f"{stage}optimizer.lr=5e-4", f"paths.outputs={tmp_path}", "model=tapas", "name=mine"])
+    run, _ = prepare_run(spec)
+    assert main(["explain", str(run.path), f"{stage}optimizer.lr"]) == 0
+    first, *_, last = capsys.readouterr().out.splitlines()[bool(stage) :]
+    assert (first, last.split()) == ("optimizer.lr = 0.0005", ["typed", "5e-4"])
+    assert main(["explain", str(run.path)]) == 0
+    assert "optimizer.lr = 0.0005" in capsys.readouterr().out
+    assert main(["explain", str(run.path), "seed", "seed=2"]) == 2
+    assert "seed=2: " in capsys.readouterr().err
+
+
+def test_a_value_that_its_files_no_longer_set_is_that_of_the_run(tmp_path, capsys):
+    foreign = "origin: {overrides: ['model._target_=nowhere.Net', 'hydra.searchpath=[nowhere]', 'model=tapas']}\n"
+    (tmp_path / "config.yaml").write_text(f"{foreign}trainer: {{max_steps: 7}}\n")
+    assert main(["explain", str(tmp_path), "trainer.max_steps"]) == 0
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert (first, last.split()[:2]) == ("trainer.max_steps = 7", ["config.yaml", "7"])
+    (tmp_path / "config.yaml").write_text("a: 1\n")
+    assert main(["explain", str(tmp_path), "seed"]) == 2
+    assert f"{tmp_path}/config.yaml: " in capsys.readouterr().err

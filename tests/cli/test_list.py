@@ -39,15 +39,11 @@ def test_what_reproduces_papers_stands_below_them(group, capsys):
     assert next(line for line in lines[lines.index("DoT") + 1 :]).split()[0].endswith(("_dot", "_baselines"))
 
 
-def test_kinds_and_their_numbers(capsys):
+def test_kinds_and_their_numbers_and_a_kind_has_several_names(capsys):
     lines = shown(capsys)
     assert [line.split()[0] for line in lines[:-2]] == kinds()
     assert next(line.split() for line in lines if "experiments" in line)[1] == str(len(list_options("experiment")))
-
-
-@pytest.mark.parametrize("kind", ["model", "models", "network", "networks", "Models"])
-def test_a_kind_has_several_names(kind, capsys):
-    assert any(line.startswith("  mate ") for line in shown(capsys, kind))
+    assert shown(capsys, "model") == shown(capsys, "networks") == shown(capsys, "Models")
 
 
 def test_words_narrow_a_list(capsys):
@@ -100,11 +96,3 @@ def test_files_of_ones_own_are_marked(tmp_path, monkeypatch, capsys):
 def test_words_that_mean_nothing(words, said, capsys):
     assert main(["list", *words]) == 2
     assert said in capsys.readouterr().err
-
-
-def test_help_points_to_the_list_and_names_no_optional_files(capsys):
-    assert main(["train", "--help"]) == 0
-    out = capsys.readouterr().out
-    assert "mate list experiments" in out
-    assert "optional" not in out
-    assert "${" not in out

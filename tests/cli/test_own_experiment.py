@@ -46,18 +46,13 @@ def test_values_win_over_each_scale_and_what_is_typed_wins_over_them(experiment,
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("scale", SCALES)
 def test_any_group_can_be_chosen_and_the_scale(experiment, scale):
-    choice = (
-        f"defaults:\n  - wtq_mate\n  - override /scale: {scale}\n  - override /model: tapas\n  - override /init: bert"
-    )
-    experiment("other_groups", choice)
-    chosen = resolve(["experiment=other_groups"])
-    typed = resolve(["experiment=wtq_mate", f"scale={scale}", "model=tapas", "init=bert"])
-    assert chosen.values() == typed.values()
-    for other in SCALES[:1]:
-        retyped = resolve(["experiment=other_groups", f"scale={other}"])
-        assert (
-            retyped.values() == resolve(["experiment=wtq_mate", f"scale={other}", "model=tapas", "init=bert"]).values()
-        )
+    groups = {"scale": scale, "model": "tapas", "init": "bert"}
+    lines = "".join(f"\n  - override /{group}: {option}" for group, option in groups.items())
+    experiment("other_groups", f"defaults:\n  - wtq_mate{lines}")
+    for other in (scale, SCALES[0]):
+        typed = resolve(["experiment=wtq_mate", f"scale={other}", "model=tapas", "init=bert"])
+        assert resolve(["experiment=other_groups", f"scale={other}"]).values() == typed.values()
+    assert resolve(["experiment=other_groups"]).last.names.model == "tapas"
 
 
 def test_one_extends_another_of_the_users(experiment):
@@ -104,12 +99,6 @@ def test_a_run_is_not_called_by_what_its_file_sets(experiment):
     assert resolve(["experiment=chain", "optimizer.lr=1e-4"]).settings == ["optimizer.lr=0.0001"]
 
 
-def test_what_no_stage_has_is_refused(experiment, capsys):
-    experiment("chain", "defaults: [hybridqa_pointr]\noptimizer: {lrr: 3e-5}")
-    assert main(["train", "--cfg", "job", "experiment=chain"]) == 2
-    assert "error: optimizer.lrr: no stage has this key" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("written", ["optimizer:\n  lr: 3e-5", "optimizer: {lr: 3e-5}"])
 def test_the_order_is_explained_with_the_file_that_wins(experiment, written):
     experiment("first_try", f"defaults:\n  - wtq_mate\n{written}")
@@ -151,12 +140,6 @@ def test_its_list_of_defaults_is_shown(experiment, words):
     assert "| experiment/first_try " in finish(start("train", *words.split()))
 
 
-def test_a_group_that_is_null_is_named(experiment, capsys):
-    experiment("first_try", "defaults: [wtq_mate]\ncallbacks: null")
-    assert main(["train", "--cfg", "job", "experiment=first_try"]) == 2
-    assert "error: callbacks: must be a group of keys" in capsys.readouterr().err
-
-
 def test_a_link_above_its_runs_is_refused_also_below_a_folder(experiment, tmp_path, capsys):
     (tmp_path / "conf" / "experiment" / "lab").mkdir()
     experiment("lab/first_try", "defaults: [/experiment/quickstart_cells]")
@@ -167,17 +150,25 @@ def test_a_link_above_its_runs_is_refused_also_below_a_folder(experiment, tmp_pa
     assert "outputs/train: is a link that leads out of this folder" in capsys.readouterr().err
 
 
-def test_a_command_that_uses_no_experiments_names_what_was_typed(experiment, capsys):
-    experiment("first_try", "defaults:\n  - wtq_mate\n  - override /scale: small")
-    assert main(["evaluate", "run=x", "experiment=first_try"]) == 2
-    assert capsys.readouterr().err == "error: experiment: mate evaluate does not use this group.\n"
-
-
-def test_a_file_with_another_ending_is_told_to_be_renamed(experiment, tmp_path, capsys):
-    experiment("mine", "defaults: [quickstart_cells]")
-    (tmp_path / "conf/experiment/mine.yaml").rename(tmp_path / "conf/experiment/mine.yml")
-    assert main(["train", "experiment=mine", "--dry"]) == 2
-    assert "mine.yml: is not read. Rename it to mine.yaml." in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("content", "command", "said"),
+    [
+        (
+            "defaults: [hybridqa_pointr]\noptimizer: {lrr: 3e-5}",
+            "train --cfg job",
+            "optimizer.lrr: no stage has this key",
+        ),
+        ("defaults: [wtq_mate]\ncallbacks: null", "train --cfg job", "callbacks: must be a group of keys"),
+        ("defaults: [wtq_mate]", "evaluate run=x", "experiment: mate evaluate does not use this group."),
+        (None, "train --dry", "mine.yml: is not read. Rename it to mine.yaml."),
+    ],
+)
+def test_what_is_wrong_in_a_file_or_with_it_is_named(experiment, content, command, said, tmp_path, capsys):
+    experiment("mine", content or "")
+    if content is None:
+        (tmp_path / "conf/experiment/mine.yaml").rename(tmp_path / "conf/experiment/mine.yml")
+    assert main([*command.split(), "experiment=mine"]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_the_options_of_a_users_class_are_explained_and_checked_before_anything_is_written(

@@ -14,7 +14,7 @@ from mate_cli.cli.commands import explain
 from mate_cli.cli.commands.train import config_text
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config_dir import config_dir, typed_config_dir
-from mate_cli.errors import ConfigError, MateError, RunError
+from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.identity import flat_keys
@@ -101,16 +101,13 @@ def test_files_that_hydra_is_told_to_look_for_serve_every_stage(tmp_path):
     assert search not in [word for stage in plan.stages for word in stage.overrides]
 
 
-def test_a_key_of_the_chosen_network_finds_the_stage_that_has_it():
-    assert each("model.row_head_ratio", "experiment=hybridqa_pointr", "model.row_head_ratio=0.3") == [0.3, None]
-
-
 @pytest.mark.long
 def test_what_is_typed_for_one_stage_wins_over_what_is_typed_for_all():
     words = [QUICK, "stages.span_reading.optimizer.lr=0.25", "optimizer.lr=0.5", "stages.span_reading.model=mate"]
     assert each("optimizer.lr", *words) == [0.5, 0.25]
-    reader = values(QUICK, "stages.span_reading.model=mate", "model.row_head_ratio=0.25")["span_reading"]
-    assert reader["model.row_head_ratio"] == 0.25  # a key of what it chose for itself
+    # A key of the network that the stage selects.
+    assert each("model.row_head_ratio", *words, "model.row_head_ratio=0.25")[1] == 0.25
+    assert each("model.row_head_ratio", "experiment=hybridqa_pointr", "model.row_head_ratio=0.3") == [0.3, None]
 
 
 @pytest.mark.long
@@ -144,67 +141,47 @@ def test_a_stage_is_left_out_or_composed_otherwise():
 
 
 WRONG = {
-    (
-        QUICK,
-        "task.keepp=5",
-    ): "task.keepp: no stage has this key (cell_selection, span_reading). Did you mean task.keep=5?",
-    (QUICK, "~task.keepp"): "Did you mean ~task.keep?",
-    (QUICK, "qqq=1"): "qqq: no stage has this key",
-    (QUICK, "+qqq=1"): "stages.cell_selection: qqq: unknown key",
-    (QUICK, "+optimizer.lr=1"): "stages.cell_selection.optimizer.lr: this key exists already",
-    (
-        QUICK,
-        "optimizer.lr=0.1",
-        "stages.span_reading.optimizer.lrr=1",
-    ): "stages.span_reading.optimizer.lrr: unknown key",
-    (QUICK, "stages.spam_reading.seed=2"): "stages.spam_reading: no such stage. Did you mean span_reading?",
-    (QUICK, "stages.spam_reading.run=x"): "stages.spam_reading: no such stage. Did you mean span_reading?",
-    ("stages.reading.run=x",): "stages.reading: no such stage. This experiment has none",
-    (QUICK, "model=mtae"): "model=mtae: no such option. Did you mean mate?",
-    (QUICK, "trainer.max_steps=-1"): "stages.cell_selection: trainer.max_steps: must be greater than 0 (got -1)",
-    ("experiment=quickstart_cells", "+encoding.ranker=x"): "encoding.ranker: is derived from other keys. Leave it out.",
-    ("experiment=quickstart_cells", "+task.context=x"): "task.context: is derived from other keys. Leave it out.",
-    (QUICK, "stages.span_reading.seed=x"): "stages.span_reading: seed: must be an integer (got 'x')",
-    (
-        QUICK,
-        "stages.span_reading.after=x",
-    ): "stages.span_reading.after: must be 'weights', 'predictions' or 'rows' (got 'x')",
-    (QUICK, "stages.span_reading.after=weights"): "stages.span_reading.after: passes on weights, but no stage follows",
-    (CS, "stages.cs.after=predictions"): "stages.cs.after: passes on predictions, but no system combines them",
-    (CS, "stages.cs.keepz=[data]"): "stages.cs.keepz: unknown key",
-    (QUICK, "stages.span_reading.experiment=null"): "stages.span_reading.experiment: must be text (got None)",
-    (QUICK, "stages.span_reading.experiment=hybridqa_raeder"): "Did you mean hybridqa_reader?",
-    (QUICK, "stages.span_reading.experiment=quickstart"): "stages.span_reading.experiment: has stages itself",
-    (QUICK, "stages.cell_selection=null", "stages.span_reading=null"): "stages: all stages are left out",
-    (QUICK, "stages.span_reading.keeps=[model,task]", "stages.cell_selection.keeps=[task]", "task=masked_lm"): (
-        "task=masked_lm: the stages cell_selection, span_reading each "
+    f"{QUICK} task.keepp=5": "task.keepp: ... (cell_selection, span_reading). ... task.keep=5?",
+    f"{QUICK} ~task.keepp": "~task.keep?",
+    f"{QUICK} qqq=1": "qqq: no stage has this key",
+    f"{QUICK} +qqq=1": "stages.cell_selection: qqq: unknown key",
+    f"{QUICK} +optimizer.lr=1": "stages.cell_selection.optimizer.lr: this key exists already",
+    f"{QUICK} stages.span_reading.optimizer.lrr=1": "stages.span_reading.optimizer.lrr: unknown key",
+    f"{QUICK} stages.spam_reading.seed=2": "stages.spam_reading: ... span_reading?",
+    "stages.reading.run=x": "stages.reading: no such stage. This experiment has none",
+    f"{QUICK} model=mtae": "model=mtae: ... mate?",
+    f"{QUICK} system=pontr": "system=pontr: ... pointr?",
+    f"{QUICK} trainer.max_steps=-1": "stages.cell_selection: trainer.max_steps: must be greater than 0 (got -1)",
+    f"{QUICK} seed=1,2": "seed=1,2: ... Add -m",
+    "experiment=quickstart_cells +encoding.ranker=x": "encoding.ranker: is derived from other keys. Leave it out.",
+    f"{QUICK} stages.span_reading.after=x": "stages.span_reading.after: must be 'weights', 'predictions' or 'rows'",
+    f"{QUICK} stages.span_reading.after=weights": "stages.span_reading.after: ... no stage follows",
+    f"{CS} stages.cs.after=predictions": "stages.cs.after: ... no system combines them",
+    f"{CS} stages.cs.keepz=[data]": "stages.cs.keepz: unknown key",
+    f"{QUICK} stages.span_reading.experiment=null": "stages.span_reading.experiment: must be text (got None)",
+    f"{QUICK} stages.span_reading.experiment=hybridqa_raeder": "hybridqa_reader?",
+    f"{QUICK} stages.span_reading.experiment=quickstart": "stages.span_reading.experiment: has stages itself",
+    f"{QUICK} stages.cell_selection=null stages.span_reading=null": "stages: all stages are left out",
+    f"{QUICK} stages.span_reading.keeps=[task] stages.cell_selection.keeps=[task] task=masked_lm": (
+        "task=masked_lm: ... cell_selection, span_reading each"
     ),
-    (QUICK, "seed=1,2"): "seed=1,2: has several values. Add -m",
-    (QUICK, "resume=a,b"): "resume=a,b: has several values. Add -m",
-    (CS, "stages.cs.model.size=mini"): (
-        "stages.cs.model.size=mini: cs starts from the weights of masked_lm. Write stages.masked_lm.model.size=mini"
-    ),
-    (CS, "stages.entailment.init=bert"): "stages.entailment.init=bert: entailment starts from the weights of masked_lm",
-    (CS, "stages.cs.init.checkpoint=x"): "Write stages.masked_lm.init.checkpoint=x",
-    (CS, "stages.cs.overrides=['init.tokenizer=x']"): "stages.cs.init.tokenizer=x: cs starts from the weights",
-    (QUICK, "foo"): "foo: settings are written key=value",
-    (QUICK, "experiment=quikstart"): "Did you mean quickstart?",
-    (QUICK, "system=pontr"): "system=pontr: no such option. Did you mean pointr?",
-    (QUICK, "resume=${nothing}"): "interpolation key 'nothing' not found",
-    (QUICK, "task.keep=${nothing}"): "stages.cell_selection: task.keep: interpolation key 'nothing' not found",
+    f"{CS} stages.cs.model.size=mini": "stages.cs.model.size=mini: ... Write stages.masked_lm.model.size=mini",
+    f"{CS} stages.entailment.init=bert": "stages.entailment.init=bert: entailment starts from the weights of masked_lm",
+    f"{CS} stages.cs.overrides=['init.tokenizer=x']": "stages.cs.init.tokenizer=x: cs starts from the weights",
+    f"{QUICK} resume=${{nothing}}": "'nothing' not found",
+    f"{QUICK} task.keep=${{nothing}}": "stages.cell_selection: task.keep: ... 'nothing' not found",
 }
-"""Words that cannot be trained, and what is said."""
+"""Overrides that cannot be trained, and parts of the error."""
 
 
 @pytest.mark.sampled(6)
-@pytest.mark.parametrize("words", WRONG, ids=" ".join)
-def test_what_cannot_be_trained_is_one_clear_error(words, capsys):
-    assert main(["train", *words]) == 2
+@pytest.mark.parametrize("line", WRONG)
+def test_what_cannot_be_trained_is_one_clear_error(line, capsys):
+    assert main(["train", *line.split()]) == 2
     out, err = capsys.readouterr()
     assert out.count("\n") <= 1, "nothing but the name of the run"
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert WRONG[words] in err
+    assert (err[:7], err.count("\n")) == ("error: ", 1)
+    assert [part for part in WRONG[line].split(" ... ") if part not in err] == [], err
 
 
 def test_runs_are_called_by_what_they_were_composed_from():
@@ -328,26 +305,19 @@ def test_weights_decide_what_is_typed_for_all_only_where_it_is_trained(finished)
     assert each("model.size", CS, taken, "stages.cs.model.size=tiny", "stages.cs.init.heads=false") == ["tiny"] * 3
 
 
+@pytest.mark.parametrize("experiment", ["experiment=quickstart_cells", QUICK])
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        ("resume=last", "last"),
         ("resume=null", None),
         ("resume='a folder/it\\'s \"mine\", no=2'", 'a folder/it\'s "mine", no=2'),
-        ('resume="with space"', "with space"),
         ("resume=${paths.outputs}/x", "outputs/x"),
         ("++resume=last", "last"),
     ],
 )
-def test_the_run_to_resume(word, expected):
-    plan = resolve(["experiment=quickstart_cells", "resume=first", word])
-    assert plan.resume == expected
-    assert plan.overrides == ["experiment=quickstart_cells"]
-
-
-def test_the_run_of_stages_to_resume():
-    plan = resolve([QUICK, "resume='a b'", "task.keep=5"])
-    assert (plan.resume, plan.overrides) == ("a b", [QUICK, "task.keep=5"])
+def test_the_run_to_resume(experiment, word, expected):
+    spec = resolve([experiment, "resume=first", word])
+    assert (spec.resume, spec.overrides) == (expected, [experiment])
 
 
 def test_what_would_be_trained_is_shown(capsys):
@@ -393,12 +363,6 @@ def test_what_a_shipped_experiment_sets_beside_stages_is_refused(mine):
         resolve(["experiment=mine"])
 
 
-def test_an_interrupted_composition_leaves_hydra_as_it_was():
-    with pytest.raises(MateError):
-        resolve([QUICK, "task.keepp=1"])
-    assert resolve([QUICK]).names.task == "pointr"
-
-
 SIZES = {"paper": "large", "minilm": "minilm", "small": "minilm:2"}
 EPOCHS = {"paper": (None, 1e-5), "minilm": (3, 1e-4), "small": (1, 1e-4)}
 
@@ -421,12 +385,9 @@ def test_recipes_follow_what_each_stage_is():
 
 def test_other_weights_keep_the_numbers_of_the_scale():
     words = ["experiment=hybridqa_mate", "scale=minilm"]
-    own = values(*words)[""]
-    other = values(*words, "init=path", "init.checkpoint=weights.safetensors")[""]
-    assert {key for key in {*own, *other} if own.get(key) != other.get(key)} <= {
-        key for key in own if key.startswith("init.")
-    }
-    assert (other["model.size"], other["optimizer.lr"]) == ("minilm", 1e-4)
+    own, other = (values(*words, *more)[""] for more in ([], ["init=path", "init.checkpoint=a"]))
+    changed = {key for key in {*own, *other} if own.get(key) != other.get(key)}
+    assert {key.partition(".")[0] for key in changed} == {"init"}
 
 
 def test_a_mistake_in_a_recipe_is_refused(mine, capsys):

@@ -40,26 +40,19 @@ def test_a_time_limit_that_is_typed_needs_no_word(capsys):
     assert "#SBATCH --time=720" in capsys.readouterr().out.splitlines()
 
 
-def test_a_sweep_without_slurm_is_refused_at_once(tmp_path, capsys):
-    assert main([*SWEEP, "-m", *SLURM]) == 2
-    said = capsys.readouterr()
-    assert said.err.startswith(
-        "error: hydra/launcher=submitit_slurm: Slurm is not installed on this machine (no sbatch"
-    )
-    assert said.err.count("\n") == 1
-    assert list(tmp_path.rglob("multirun.yaml")) == []
-
-
-def test_another_launcher_has_no_script(capsys):
-    assert main([*SWEEP, "--print-script"]) == 2
-    assert "--print-script: applies to Slurm only. Add hydra/launcher=submitit_slurm." in (capsys.readouterr().err)
-
-
-def test_jobs_on_other_machines_than_the_launcher_asks_for_are_refused(tmp_path, capsys):
-    assert main([*SWEEP, *SLURM, "hydra.launcher.timeout_min=720", "--print-script"]) == 2
-    said = capsys.readouterr()
-    assert said.err == (
-        "error: hardware.nodes=2: the launcher asks for hydra.launcher.nodes=1. "
-        "Add hydra.launcher.nodes=2, or hardware.nodes=1.\n"
-    )
-    assert (said.out, [path for path in tmp_path.rglob("*") if path.is_file()]) == ("", [])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--print-script"], "--print-script: applies to Slurm only. Add hydra/launcher=submitit_slurm."),
+        (["-m", *SLURM], "error: hydra/launcher=submitit_slurm: Slurm is not installed on this machine (no sbatch"),
+        (
+            [*SLURM, "hydra.launcher.timeout_min=9", "--print-script"],
+            "Add hydra.launcher.nodes=2, or hardware.nodes=1.",
+        ),
+    ],
+)
+def test_what_slurm_cannot_run_is_refused_at_once(words, said, tmp_path, capsys):
+    assert main([*SWEEP, *words]) == 2
+    shown = capsys.readouterr()
+    assert (said in shown.err, shown.out) == (True, ""), shown
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from mate_cli.cli.config.reference import read_keys
+from mate_cli.cli.config.reference import Setting, format_value, read_keys
 from mate_cli.cli.config_dir import find_config, list_options, read_choice, top_keys, typed_config_dir
 from mate_cli.cli.help import groups_of, nearest, read_summary
 from mate_cli.cli.overrides import Override, split_flags
-from mate_cli.errors import ConfigError
+from mate_cli.errors import ConfigError, RunError
+from mate_cli.files.io_errors import wrap_file_errors
+from mate_cli.files.safe_load import read_yaml
 from mate_cli.quoting import quote_for_shell
-from mate_cli.runs.identity import flat_keys
+from mate_cli.runs.configuration import ORIGIN
+from mate_cli.runs.identity import find_value, flat_keys
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.reference import KeyDescription
@@ -23,12 +27,17 @@ if TYPE_CHECKING:
 HELP = """Explain keys of `mate train`: their meaning, values and where they are set.
 
 Usage: mate explain KEY [group=option] [key=value]
+       mate explain RUN [KEY]
 
 Examples
   mate explain trainer.val_every
   mate explain trainer.val_every experiment=wtq_mate scale=small
   mate explain model model=linformer
   mate explain slots
+  mate explain outputs/train/quickstart/first optimizer.lr
+
+RUN is a run folder: its values, and which file or override set them. Without
+KEY: all keys that its overrides set.
 
 Of other commands: mate COMMAND --help KEY"""
 
@@ -40,34 +49,55 @@ def run_plain(arguments: Sequence[str]) -> int:
     """Print the meaning and the allowed values of a configuration key.
 
     Args:
-        arguments: the key, and overrides that select the configuration to explain.
+        arguments: the key, and overrides that select the configuration to explain, or a run folder and a key.
 
     Raises:
         ConfigError: if no key is named, or the key does not exist.
+        RunError: if the config.yaml of the run is damaged.
     """
     arguments = [str(Override.parse(argument)) for argument in arguments]
     flags, others = split_flags(arguments)
-    keys = [argument for argument in others if argument.strip() and "=" not in argument]
-    if not keys:
-        key = arguments[0].partition("=")[0] if len(arguments) == 1 else "trainer.val_every"
+    run = next((argument for argument in others if (Path(argument) / "config.yaml").is_file()), "")
+    keys = [argument for argument in others if argument.strip() and "=" not in argument and argument != run]
+    overrides = [argument for argument in others if "=" in argument and argument != run]
+    recorded: Mapping[str, Any] = {}
+    if run:
+        if overrides:
+            raise ConfigError("cannot be combined with a run", where=overrides[0], remedy="Leave it out")
+        recorded, overrides = _read_run(Path(run))
+    topics = [" ".join(keys)] if keys else [o.key for o in map(Override.parse, overrides) if run and not o.group]
+    if not topics:
+        key = arguments[0].partition("=")[0] if len(arguments) == 1 and not run else f"{run} trainer.val_every".strip()
         raise ConfigError("needs one key", where="mate explain", remedy=f"Type mate explain {key}")
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.syntax import Syntax
 
-    overrides = [argument for argument in others if "=" in argument]
-    Syntax("train", keys.__contains__).check(arguments)
+    Syntax("train", [*keys, run].__contains__).check(arguments)
     with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors("train", overrides, __file__):
-        print(text("train", " ".join(keys), overrides))
+        print("\n\n".join(text("train", topic, overrides, recorded) for topic in topics))
     return 0
 
 
-def text(command: str, key: str, overrides: Sequence[str]) -> str:
+def _read_run(folder: Path) -> tuple[Mapping[str, Any], list[str]]:
+    """Read the values and the overrides of a run from its config.yaml.
+
+    The file is untrusted, so overrides that name a class to import, or change the search path, are omitted.
+    """
+    file = folder / "config.yaml"
+    values = read_yaml(file, RunError, "Give a folder below outputs/")
+    with wrap_file_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
+        overrides = [Override.parse(override) for override in values[ORIGIN]["overrides"]]
+    return values, [str(o) for o in overrides if "_target_" not in str(o) and not o.is_below("hydra")]
+
+
+def text(command: str, key: str, overrides: Sequence[str], recorded: Mapping[str, Any] | None = None) -> str:
     """Format the explanation of a configuration key, or of all keys of a section, for the terminal.
 
     Args:
         command: command whose configuration has the key.
         key: dotted key, section, or the last component of a key if it is unique.
         overrides: overrides that select the configuration to explain.
+        recorded: values of the run with these overrides. None or empty to explain a new run.
 
     Raises:
         ConfigError: if the key does not exist.
@@ -85,6 +115,9 @@ def text(command: str, key: str, overrides: Sequence[str]) -> str:
             entries = [
                 _name_experiment(entry, name, overrides) for entry in explain_keys(command, key, stage_overrides)
             ]
+            if recorded:
+                values = (recorded.get("stages") or {}).get(name, recorded)
+                entries = [_show_recorded(entry, values) for entry in entries]
         except ConfigError as error:
             unknown = unknown or error
             continue
@@ -111,6 +144,16 @@ def _name_experiment(entry: KeyDescription, stage: str, overrides: Sequence[str]
     origin = {"where": values["experiment"], "comment": f"stages.{stage}.overrides"}
     settings = [replace(setting, **origin) if setting.where == "typed" else setting for setting in entry.settings]
     return replace(entry, settings=tuple(settings))
+
+
+def _show_recorded(entry: KeyDescription, values: Mapping[str, Any]) -> KeyDescription:
+    """Replace the composed value of a key by the value in the config.yaml of a run.
+
+    The values differ if the machine or an earlier stage determined the value, or if a file has changed since.
+    """
+    value = format_value(find_value(values, entry.key))
+    changed = () if value == entry.value else (Setting("config.yaml", value, "as the run was trained"),)
+    return replace(entry, value=value, settings=(*entry.settings, *changed))
 
 
 def _elsewhere(command: str, key: str, overrides: Sequence[str], width: int, unknown: ConfigError) -> str:

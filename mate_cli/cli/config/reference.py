@@ -127,8 +127,8 @@ class Sources:
     def explain(self, key: str) -> KeyDescription:
         """Return the description of a key that exists in the configuration."""
         settings, raw = self.settings.get(key, []), find_value(OmegaConf.to_container(self.config), key)
-        value = "null" if raw is None else str(raw).lower() if isinstance(raw, bool) else str(raw)
-        return KeyDescription(key, self._meaning(key, settings), self._bounds(key), value, tuple(settings))
+        meaning = self._meaning(key, settings)
+        return KeyDescription(key, meaning, self._bounds(key), format_value(raw), tuple(settings))
 
     def _meaning(self, key: str, settings: Sequence[Setting]) -> str:
         if settings and settings[0].comment:
@@ -178,6 +178,11 @@ def explain_keys(command: str, key: str, overrides: Sequence[str]) -> list[KeyDe
     is_section = isinstance(node, DictConfig) and (node or list_options(key))
     keys = [f"{key}.{name}" for name in node if not str(name).startswith("_")] if is_section else [key]
     return [*map(sources.explain, keys)]
+
+
+def format_value(value: object) -> str:
+    """Format a configuration value for display: null and booleans as in YAML, other values as in Python."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read_keys(file: Path) -> dict[str, tuple[str, str]]:
