@@ -196,6 +196,8 @@ def run_hydra(name: str, module: ModuleType, function: str, arguments: list[str]
         function: name of the function in `module` that is called with the validated configuration.
         arguments: arguments after the subcommand.
     """
+    from unittest.mock import patch
+
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.hydra_setup import open_hydra, use_user_config, with_user_experiment
     from mate_cli.cli.config.syntax import Syntax
@@ -225,7 +227,7 @@ def run_hydra(name: str, module: ModuleType, function: str, arguments: list[str]
     with (
         typed_config_dir(flags.get("--config-dir")),
         wrap_hydra_errors(name, arguments, module.__file__),
-        hydra_arguments(name, arguments),
+        patch.object(sys, "argv", [f"mate {name}", *arguments]),
     ):
         use_user_config()
         if hasattr(module, "run_command"):
@@ -256,34 +258,17 @@ def run_hydra_info_flags(config_name: str) -> None:
     Args:
         config_name: name of the primary configuration in `conf/`, such as `train`.
     """
+    from unittest.mock import patch
+
     import hydra
 
     from mate_cli.cli.config.hydra_setup import with_user_experiment
 
     flags, overrides = split_flags(sys.argv[1:])
     sys.argv[1:] = [*with_user_experiment(overrides, config_name), *filter(None, chain(*flags.items()))]
-    hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=config_name)(print)()
-
-
-@contextmanager
-def hydra_arguments(name: str, arguments: list[str]) -> Iterator[None]:
-    """Set `sys.argv` inside the context, and let Hydra raise its errors instead of printing them.
-
-    Args:
-        name: subcommand, which becomes part of the program name.
-        arguments: arguments after the subcommand.
-    """
-    saved_argv, saved_setting = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    sys.argv = [f"mate {name}", *arguments]
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    try:
-        yield
-    finally:
-        sys.argv = saved_argv
-        if saved_setting is None:
-            del os.environ["HYDRA_FULL_ERROR"]
-        else:
-            os.environ["HYDRA_FULL_ERROR"] = saved_setting
+    # Hydra raises its errors instead of printing them.
+    with patch.dict(os.environ, HYDRA_FULL_ERROR="1"):
+        hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=config_name)(print)()
 
 
 def print_error(error: MateError) -> int:

@@ -109,17 +109,11 @@ def test_formulas_are_quoted_in_csv(value):
 
 
 @pytest.mark.parametrize("mark", STEERING)
-def test_cells_of_csv_are_cleaned(mark):
+def test_csv_has_no_control_characters_and_no_header_that_is_a_formula(tmp_path, mark):
     assert escape_csv_cell(f"a{mark}b") == printable(f"a{mark}b")
     assert str(escape_csv_cell(f"{mark}=1+1")).startswith("'=") == (printable(mark) == "")
-    assert is_clean(str(escape_csv_cell(f"a{mark}b")))
-
-
-@pytest.mark.parametrize("mark", STEERING)
-def test_csv_has_no_control_characters_and_no_header_that_is_a_formula(tmp_path, mark):
-    build_run(
-        tmp_path / "run", metrics={"=dev/em": 0.5, f"@{mark}dev/f1": 0.25}, experiment=[f"a{mark}b"], model=f"m{mark}"
-    )
+    metrics = {"=dev/em": 0.5, f"@{mark}dev/f1": 0.25}
+    build_run(tmp_path / "run", metrics=metrics, experiment=[f"a{mark}b"], model=f"m{mark}")
     settings = {"@x": f"{mark}=1+1", f"=cmd{mark}|x": 1, "y": f"a{mark}b"}
     (tmp_path / "run" / "config.yaml").write_text(json.dumps(settings))
     text = report_csv(build_report([tmp_path]))

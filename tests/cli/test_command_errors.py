@@ -25,7 +25,7 @@ COMPOSITION = {
     "evaluate ckpt_path=x": "ckpt_path: unknown key ... mate evaluate --help ckpt_path.",
     "train +seed=3": "seed: ... Leave out the +.",
     "train ~trainer.nokey": "~trainer.nokey: no such key",
-    "train ~optimizer.lr=3": "~optimizer.lr=3: its value is 0.001.",
+    "train ~optimizer.lr=3": "~optimizer.lr=3: its value is ",
     "train ~model._target_": "model: has no _target_ ... model=NAME.",
     "train model@foo=mate": "model@foo: mate train does not use",
     "evaluate task.beam=1": "task.beam: mate evaluate does not use",

@@ -1,6 +1,5 @@
 import json
 import os
-import shutil
 import time
 
 import pytest
@@ -98,29 +97,23 @@ def test_every_dataset_about_tables_alone_says_what_to_type_where_nothing_is(nam
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_every_release_is_fetched_from_public_addresses(name, tmp_path, monkeypatch):
-    from mate_cli.data import download
-
     asked = []
-    monkeypatch.setattr(download, "fetch_all", lambda files, root: asked.extend(files))
+    monkeypatch.setattr("mate_cli.data.download.fetch_all", lambda files, root: asked.extend(files))
     assert main(["data", "download", f"data={name}", f"data.root={tmp_path}"]) == 0
-    assert asked
     assert all(file.url.startswith("https://") for file in asked)
-    assert len({file.destination for file in asked}) == len(asked)
+    assert len({file.destination for file in asked}) == len(asked) > 0
 
 
 def test_unused_encodings_are_pruned(tmp_path, capsys):
-    for name, age in (("a" * 32, 3), ("b" * 32, 1)):
-        file = tmp_path / f"{name}.arrow"
-        file.write_bytes(bytes(1_500_000))
-        os.utime(file, (time.time() - age * 86_400,) * 2)
-    for name, age in (("c" * 24, 3), ("d" * 24, 1)):
-        parts = tmp_path / "corpora" / f"{name}.parts"
+    for letter, age in (("a", 3), ("b", 1)):
+        file, parts = tmp_path / f"{letter * 32}.arrow", tmp_path / "corpora" / f"{letter * 24}.parts"
         parts.mkdir(parents=True)
         (parts / "000-000000.parquet").write_bytes(bytes(500_000))
         (parts / ".000-000001.parquet.0123456789ab.draft").mkdir()  # of a killed process
-        os.utime(parts, (time.time() - age * 86_400,) * 2)
+        file.write_bytes(bytes(1_500_000))
+        for path in (file, parts):
+            os.utime(path, (time.time() - age * 86_400,) * 2)
     assert main(["data", "prune", "days=2", f"paths.cache={tmp_path}"]) == 0
     assert capsys.readouterr().out == "2 files of encodings and unfinished corpora removed, 2.0 MB\n"
-    assert [file.name for file in (tmp_path / "corpora").iterdir()] == [f"{'d' * 24}.parts"]
-    shutil.rmtree(tmp_path / "corpora")
-    assert [file.name for file in tmp_path.iterdir()] == [f"{'b' * 32}.arrow"]
+    assert [file.name for file in (tmp_path / "corpora").iterdir()] == [f"{'b' * 24}.parts"]
+    assert [file.name for file in tmp_path.glob("*.arrow")] == [f"{'b' * 32}.arrow"]

@@ -83,7 +83,6 @@ def test_one_example_is_dumped_into_a_folder_of_its_own_each_time(run, tmp_path)
         (["dump=states", "layers=3"], "layers: has no layer 3. Choose from 0 to 2"),
         (["dump=gradients"], "dump.0: must be 'states' or 'attention'"),
         (["dump=states", "layers=first"], "layers.0: must be an integer"),
-        (["dump=states", "split=tests"], "tests"),
     ],
 )
 def test_a_wrong_dump_is_refused_and_leaves_nothing(run, words, told, tmp_path, capsys):

@@ -65,13 +65,6 @@ def test_records_of_other_programs_are_named_once(capsys):
     assert not any("unknown" in line for line in lines)
 
 
-def test_lines_are_folded_to_the_terminal(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "50")
-    lines = listed(capsys)
-    assert max(map(len, lines)) <= 50
-    assert sum(line.startswith("    ") for line in lines) >= 4
-
-
 def test_answers_of_another_system_are_sorted_and_listed(capsys):
     assert main(["data", "export", "data=sample", "split=dev", "to=asked.jsonl"]) == 0
     question = json.loads(Path("asked.jsonl").read_text().partition("\n")[0])
@@ -109,9 +102,13 @@ def test_removal_asks_and_leaves_what_is_behind_links(monkeypatch, capsys):
     assert [line.split()[0] for line in listed(capsys, "mine")] == ["mine", "outputs/train/mine/running"]
 
 
-def test_a_run_may_be_named_as_other_commands_want_it():
+def test_a_run_may_be_named_as_other_commands_want_it_and_lines_are_folded(capsys, monkeypatch):
     assert main(["note", "run=outputs/train/other/done", "a test"]) == 0
     assert (TRAIN / "other/done/note.txt").read_text() == "a test\n"
+    monkeypatch.setenv("COLUMNS", "50")
+    lines = listed(capsys)
+    assert max(map(len, lines)) <= 50
+    assert sum(line.startswith("    ") for line in lines) >= 4
     assert main(["remove", "run=outputs/train/other/done", "--yes"]) == 0
     assert not (TRAIN / "other/done").exists()
 

@@ -48,7 +48,7 @@ def test_a_signal_where_clean_up_fails_ends_with_130(monkeypatch, number):
 def test_an_interrupt_that_a_library_turns_into_an_error_ends_with_130(monkeypatch):
     def read(_):
         with suppress(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
+            asked()()
         raise CheckpointError("weights cannot be read")
 
     monkeypatch.setattr(app, "dispatch", read)
@@ -116,10 +116,6 @@ def job(tmp_path):
     for process in started:
         process.kill()
         process.communicate()
-
-
-def notes(folder):
-    return lambda: sorted(folder.glob("*.json"))
 
 
 def sweep(folder, *steps):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -148,7 +149,8 @@ def train(arguments: Sequence[str]) -> TrainedRun:
     Raises:
         MateError: an error that the user can fix.
     """
-    from mate_cli.cli.app import hydra_arguments
+    from unittest.mock import patch
+
     from mate_cli.cli.check import check_machine
     from mate_cli.cli.config.continued import expand_continued
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
@@ -161,7 +163,7 @@ def train(arguments: Sequence[str]) -> TrainedRun:
     reject_sweep_options(arguments)
     Syntax("train", texts=TEXT_KEYS).check(arguments)
     arguments = convert_arguments(arguments)
-    with wrap_hydra_errors("train", arguments, __file__), hydra_arguments("train", arguments):
+    with wrap_hydra_errors("train", arguments, __file__), patch.object(sys, "argv", ["mate train", *arguments]):
         spec = resolve(expand_continued(arguments))
         announce(spec)
     check_machine(spec)

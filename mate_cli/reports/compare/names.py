@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 from pathlib import PurePath
 
 from mate_cli.reports.compare.configuration import Configuration, settings
@@ -67,17 +67,12 @@ def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
     """Find the common and differing settings of configurations, for each dataset and task."""
     families: dict[str, list[Configuration]] = {}
     for group in groups:
-        families.setdefault(family_title(group), []).append(group)
+        parts = (", ".join(sorted({run.setting(key) for run in group.runs} - {""})) for key in ("dataset", "task"))
+        families.setdefault(" · ".join(filter(None, parts)).replace("_", " "), []).append(group)
     return tuple(
         Comparison(title, common(members), differences(members), tuple(group.label for group in members))
         for title, members in families.items()
     )
-
-
-def family_title(group: Configuration) -> str:
-    """Return the datasets and tasks of a configuration as the title of a comparison."""
-    parts = [", ".join(sorted({run.setting(key) for run in group.runs} - {""})) for key in ("dataset", "task")]
-    return " · ".join(part.replace("_", " ") for part in parts if part)
 
 
 def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
@@ -200,15 +195,10 @@ def name_configurations(groups: Sequence[Configuration]) -> list[Configuration]:
         name = name_of(group)
         if name in owners:
             name = BETWEEN.join([name, *describe_changes(owners[name], group)])
-        number = next(number for number in count(1) if number_name(name, number) not in owners)
-        labels[id(group)] = number_name(name, number)
+        numbered = chain([name], (f"{name} ({number})" for number in count(2)))
+        labels[id(group)] = next(label for label in numbered if label not in owners)
         owners[labels[id(group)]] = group
     return [replace(group, label=f"{labels[id(group)]}{f' {UNTRAINED_MARK}' * group.is_untrained}") for group in groups]
-
-
-def number_name(name: str, number: int) -> str:
-    """Append a number to a duplicate name, as in `tapas (2)`. The number 1 is not appended."""
-    return f"{name} ({number})" if number > 1 else name
 
 
 def first_run(group: Configuration) -> LoadedRun:
@@ -231,25 +221,19 @@ def name_of(group: Configuration) -> str:
 
 
 def describe_changes(first: Configuration, later: Configuration) -> list[str]:
-    """Return the first settings in which a configuration differs from another of equal name."""
-    fields = [value.replace("_", " ") for key, value in later.fields.items() if value and value != first.fields[key]]
-    changed = {key: value for key, value in later.differences.items() if first.differences.get(key) != value}
-    return [*fields, *short_differences(changed)][:SHOWN_DIFFERENCES]
-
-
-def short_differences(differences: Mapping[str, str]) -> list[str]:
-    """Format differing settings as `lr=0.0001`, with only the last component of each key.
+    """Return the first settings in which a configuration differs from another of equal name, such as `lr=0.0001`.
 
     A setting with the same text under several keys appears once, and missing settings are omitted. Initial weights come
-    last, with only their checkpoint if that is set, because it implies the other `init.` settings. A run is shown by
-    the name of its folder.
+    last, with only their checkpoint if that is set, because it implies the other `init.` settings.
     """
-    present = {key: value for key, value in differences.items() if value != ABSENT}
-    checkpoints = [key for key in present if key.startswith("init.") and key.endswith(CHECKPOINT)]
-    implied = {key.rpartition(".")[0] for key in checkpoints}
-    shown = [key for key in present if key.endswith(CHECKPOINT) or key.rpartition(".")[0] not in implied]
+    fields = [value.replace("_", " ") for key, value in later.fields.items() if value and value != first.fields[key]]
+    changed = {
+        key: value for key, value in later.differences.items() if value not in (ABSENT, first.differences.get(key))
+    }
+    implied = {key.rpartition(".")[0] for key in changed if key.startswith("init.") and key.endswith(CHECKPOINT)}
+    shown = [key for key in changed if key.endswith(CHECKPOINT) or key.rpartition(".")[0] not in implied]
     shown.sort(key=lambda key: (key.endswith(RUN), key.startswith("init."), TARGET in key))
-    return list(dict.fromkeys(setting_text(key, present[key]) for key in shown))
+    return list(dict.fromkeys([*fields, *(setting_text(key, changed[key]) for key in shown)]))[:SHOWN_DIFFERENCES]
 
 
 def setting_text(key: str, value: str) -> str:
