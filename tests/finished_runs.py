@@ -1,5 +1,6 @@
 """Folders of finished runs without training, with random weights and invented metrics."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -69,3 +70,16 @@ def assert_same_weights(ours: Path, theirs: Path) -> None:
         for weights in (first, second):
             weights.pop("head.score.bias", None)
         torch.testing.assert_close(first, second, rtol=0, atol=2e-5)
+
+
+def finish_jobs(monkeypatch, started, end=lambda overrides: {"status": "finished"}):
+    """End the jobs of sweeps at once, with the entries of their records that `end` returns for their overrides."""
+
+    def follow(folder, command, overrides, begun):
+        assert command[command.index("run") + 1] == str(folder.path)
+        started.append((command, list(overrides)))
+        record = replace(folder.read_record(), **end(overrides))
+        folder.write_record(record)
+        return record, ""
+
+    monkeypatch.setattr("mate_cli.cli.sweeps.jobs.follow_job", follow)

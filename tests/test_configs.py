@@ -44,20 +44,6 @@ def test_a_negative_number_is_refused_wherever_it_stands(file):
     assert {key for key in keys if not any(f"{one}.".startswith(f"{key}.") for one in refused)} == set()
 
 
-def test_a_preset_to_overfit():
-    assert composed(ROOT, "train", ["experiment=quickstart_cells", "debug=overfit"]).trainer.limit_train == 16
-
-
-@pytest.mark.long
-def test_stages_name_experiments_that_exist():
-    stages = [
-        stage.experiment
-        for file in EXPERIMENTS
-        for stage in (composed(ROOT, "train", [file.removesuffix(".yaml").replace("/", "=")]).stages or {}).values()
-    ]
-    assert {f"experiment/{stage}.yaml" for stage in stages} <= set(EXPERIMENTS)
-
-
 @pytest.mark.parametrize("file", sorted((ROOT / "task").glob("*.yaml")), ids=lambda file: file.stem)
 def test_a_task_has_the_same_defaults_in_its_file_and_in_its_class(file):
     written = yaml.safe_load(file.read_text(encoding="utf-8"))

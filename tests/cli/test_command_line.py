@@ -8,12 +8,12 @@ import subprocess
 import sys
 
 import pytest
+from finished_runs import finish_jobs
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from mate_cli.cli import app
 from mate_cli.cli.commands import train
-from mate_cli.cli.sweeps import jobs as sweep_jobs
 from mate_cli.errors import ConfigError
 
 
@@ -66,16 +66,8 @@ def test_help_behind_a_folder_is_of_the_command(tmp_path, capsys):
 def processes(monkeypatch, tmp_path):
     """The words that the jobs of a sweep would have been started with."""
     started = []
-
-    def follow(folder, command, overrides, begun):
-        record = folder.read_record()
-        record.status = "finished"
-        folder.write_record(record)
-        started.append((command, overrides))
-        return record, ""
-
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sweep_jobs, "follow_job", follow)
+    finish_jobs(monkeypatch, started)
     return started
 
 

@@ -44,12 +44,10 @@ def test_the_page_can_be_left_out_or_put_elsewhere(runs, capsys):
         ([], "runs: two different runs are needed, not none. "),
         (["runs/a"], "runs: two different runs are needed, not runs/a. Type: mate diff outputs/train/"),
         (["runs"], "runs: two different runs are needed, not runs. Type: mate diff runs/a runs/b."),
-        (["runs/a", "runs/a"], "runs: two different runs are needed, not runs/a, runs/a. "),
         (["runs/a", "runs/b", "runs/a"], "runs: two different runs are needed, not runs/a, runs/b, runs/a. "),
         (["runs/a", "runs"], "runs: not a run. Give runs/a or runs/b."),
         (["runs/a", "runs/absent"], "runs/absent: no such folder. "),
         (["runs/a", "runs/b/empty"], "runs/b/empty: no run here or below. "),
-        (["runs/a", "runs/b", "questions=-1"], "questions: "),
     ],
 )
 def test_a_mistake_is_one_line(runs, capsys, words, problem):

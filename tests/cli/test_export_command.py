@@ -36,13 +36,10 @@ def test_a_run_becomes_a_folder(run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["to=x"], "run: needs a value"),
         (["run={run}"], "to: needs a value"),
         (["run=nowhere", "to=x"], "this is not a run folder"),
         (["run={run}", "to={run}"], "already exists"),
         (["run={run}", "to={run}", "overwrite=true"], "is not an exported model, and is not replaced"),
-        (["run={run}", "to=x", "overwrite=maybe"], "overwrite: must be"),
-        (["run={run}", "too=x"], "too: unknown key"),
         (["run={run}", "to=x", "push=a/b/c"], "push=a/b/c: "),
         (["run={run}", "to=x", "push='no spaces/x'"], "Type push=USER/NAME."),
         (["run={run}", "to=x", "push=name"], "push=name: lacks the user name. Type push=USER/name."),

@@ -9,6 +9,7 @@ import signal
 
 import pytest
 import yaml
+from finished_runs import finish_jobs
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from mate_cli.cli.app import main
@@ -27,18 +28,19 @@ def rates(monkeypatch, tmp_path):
     """The learning rates that jobs are trained with, in an empty folder; a job of a rate above 0.005 fails."""
     found: list[float] = []
 
-    def follow(folder, command, overrides, begun):
+    def end(overrides):
         found.extend(float(word.partition("=")[2]) for word in overrides if word.startswith("optimizer.lr="))
-        record = folder.read_record()
-        failed = bool(found) and found[-1] > 0.005
-        record.status, record.reason = ("failed", "diverged") if failed else ("finished", None)
-        record.monitor, record.metrics = "dev/hits@1", {"dev/hits@1": 0.5}
-        folder.write_record(record)
-        return record, ""
+        return scored("diverged" if found and found[-1] > 0.005 else None)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mate_cli.cli.sweeps.jobs.follow_job", follow)
+    finish_jobs(monkeypatch, [], end)
     return found
+
+
+def scored(reason=None):
+    """The entries of a record that has a score, and has failed if there is a reason."""
+    status = "failed" if reason else "finished"
+    return {"status": status, "reason": reason, "monitor": "dev/hits@1", "metrics": {"dev/hits@1": 0.5}}
 
 
 def search(*words: str) -> int:
@@ -89,16 +91,11 @@ def test_a_killed_search_is_a_failed_trial_that_is_repeated(rates, monkeypatch):
 
 @pytest.mark.long
 def test_a_killed_job_is_repeated_at_most_twice(rates, monkeypatch):
-    def kill(folder, command, overrides, begun):
-        record = folder.read_record()
+    def end(_):
         rates.append(0)
-        killed = len(rates) in (1, 3, 4, 5)
-        record.status, record.reason = ("failed", end_reason(-9, "")) if killed else ("finished", None)
-        record.monitor, record.metrics = "dev/hits@1", {"dev/hits@1": 0.5}
-        folder.write_record(record)
-        return record, ""
+        return scored(end_reason(-9, "") if len(rates) in (1, 3, 4, 5) else None)
 
-    monkeypatch.setattr("mate_cli.cli.sweeps.jobs.follow_job", kill)
+    finish_jobs(monkeypatch, [], end)
     search(*KEPT, RATE, "hydra.sweeper.n_trials=3")
     trials = study().trials
     states = ["FAIL", "COMPLETE", "FAIL", "FAIL", "FAIL", "COMPLETE"]

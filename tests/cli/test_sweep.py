@@ -14,6 +14,7 @@ import forked_commands
 import pytest
 import yaml
 from configurations import sweep_jobs
+from finished_runs import finish_jobs
 
 from mate_cli.cli.app import main
 from mate_cli.cli.commands.train import convert_arguments
@@ -152,17 +153,8 @@ def test_a_job_that_ends_before_its_first_record_has_a_status(tmp_path, code, st
 def jobs(monkeypatch, tmp_path):
     """The overrides that the jobs of a sweep are trained with, in an empty folder."""
     started: list[list[str]] = []
-
-    def follow(folder, command, overrides, begun):
-        assert command[command.index("run") + 1] == str(folder.path)
-        started.append(list(overrides))
-        record = folder.read_record()
-        record.status = "finished"
-        folder.write_record(record)
-        return record, ""
-
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mate_cli.cli.sweeps.jobs.follow_job", follow)
+    finish_jobs(monkeypatch, [], lambda overrides: started.append(list(overrides)) or {"status": "finished"})
     return started
 
 

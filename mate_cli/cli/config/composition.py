@@ -53,6 +53,7 @@ from mate_cli.runs.identity import (
     SEED_REPEAT_KEYS,
     Names,
     differences,
+    find_value,
     flat_keys,
     hash_file,
     is_ignored,
@@ -183,7 +184,11 @@ class Composition:
         """
         try:
             values = resolve_values(self.config)
-            refuse(_parts_without_class(values))
+            for name, field_info in RunConfig.model_fields.items():
+                # The `_target_` is missing if an override deleted the config group.
+                if field_info.annotation == Node and find_value(values, f"{name}._target_") is None:
+                    hint = f"Choose a file of conf/{name}: {name}=NAME"
+                    raise ConfigError("has no _target_", where=name, remedy=hint)
             config, problems = check_values(values, COMMAND)
             refuse(problems)
             return cast(RunConfig, config)
@@ -440,17 +445,6 @@ def _apply(override: HydraOverride, config: DictConfig) -> None:
             hint = f"Type '{section}=[...]'"
             raise ConfigError("lists are replaced as a whole", where=override.key_or_group, remedy=hint)
     ConfigLoaderImpl._apply_overrides_to_config([override], config)
-
-
-def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield an error message for each required config section that has no `_target_`.
-
-    The `_target_` is missing if an override deleted the config group.
-    """
-    for name, field_info in RunConfig.model_fields.items():
-        part = values.get(name)
-        if field_info.annotation == Node and not (isinstance(part, dict) and "_target_" in part):
-            yield str(ConfigError("has no _target_", where=name, remedy=f"Choose a file of conf/{name}: {name}=NAME"))
 
 
 def _leaves(config: DictConfig, *, resolve: bool = False) -> dict[str, Any]:
