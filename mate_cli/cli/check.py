@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mate_cli.cli.config_dir import user_config_dir
 from mate_cli.errors import CheckpointError, ConfigError, DataError, MateError
 from mate_cli.files.run_weights import suggest_run_weights
+from mate_cli.pipelines.run_spec import FROM_STAGE
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec, Stage
@@ -29,8 +30,6 @@ PUBLISHED_SIZES = {
 
 Source: https://huggingface.co/google, google-bert and FacebookAI
 """
-FROM_STAGE = "stages."
-"""Prefix of values that refer to an earlier stage of the same run, such as `stages.pretraining`."""
 
 
 def check_parts(spec: RunSpec) -> None:

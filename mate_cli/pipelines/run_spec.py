@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -65,6 +65,11 @@ class Stage(RunConfig):
     shared: bool = Field(False, exclude=True)
     trust: Sequence[str] = Field((), exclude=True)
     conf: Mapping[str, str] = Field({}, exclude=True)
+
+    @classmethod
+    def of(cls, config: RunConfig, **fields: Any) -> Self:
+        """Create a stage from a validated configuration and the fields of this class."""
+        return cls.model_construct(**{key: getattr(config, key) for key in RunConfig.model_fields}, **fields)
 
     @property
     def code(self) -> dict[str, str]:
@@ -176,12 +181,10 @@ class RunSpec:
 
     def with_root(self, root: str) -> "RunSpec":
         """Return a copy of the specification with another data folder `data.root` in all trained stages."""
-        stages = [
-            stage.model_copy(update={"data": {**stage.data, "root": root}})
-            if "root" in stage.data and not stage.run
-            else stage
-            for stage in self.stages
-        ]
+        stages = list(self.stages)
+        for index, stage in enumerate(stages):
+            if "root" in stage.data and not stage.run:
+                stages[index] = stage.model_copy(update={"data": {**stage.data, "root": root}})
         return replace(self, stages=tuple(stages))
 
     def required_trust(self, folder: Path | None = None) -> list[str]:
@@ -223,9 +226,8 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
         names = Names.read(origin)
         check_names([*(part for stage in stages for part in (stage.name, stage.names.experiment))], str(file))
         if not values.get("system"):
-            config = RunConfig.read(values).placed(base)
             source = {"name": origin["stage"], "names": names, "overrides": origin["overrides"]}
-            stages.append(Stage.model_construct(**config.sections(), **source))
+            stages.append(Stage.of(RunConfig.read(values).placed(base), **source))
         return RunSpec(
             tuple(stages),
             names,
@@ -246,7 +248,7 @@ def _load_stage(name: str, node: Node, machine: Node, base: Base, trust: Sequenc
         config = RunConfig.read(node).placed(base)
     source = {"name": name, "names": Names.read(origin), "overrides": origin["overrides"]}
     options = {"run": run, "after": node["after"], "shared": origin["shared"], "conf": {**origin.get("conf", {})}}
-    return Stage.model_construct(**config.sections(), **source, **options, trust=trust)
+    return Stage.of(config, **source, **options, trust=trust)
 
 
 def init_from_stage(stage: Stage, previous: Stage) -> Stage:

@@ -273,10 +273,6 @@ class RunConfig(ModelConfig):
         """
         return cls.model_validate({key: values[key] for key in cls.model_fields})
 
-    def sections(self) -> dict[str, Any]:
-        """Return the sections of a training run by name, without the fields of subclasses."""
-        return {key: getattr(self, key) for key in RunConfig.model_fields}
-
     def placed(self, base: Base) -> RunConfig:
         """Return a copy of the configuration whose paths are resolved by `Base.place`."""
         return self.model_copy(update={part: base.place(getattr(self, part)) for part in PLACED})

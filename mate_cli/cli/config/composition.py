@@ -45,7 +45,7 @@ from mate_cli.cli.config_dir import (
 )
 from mate_cli.cli.overrides import RUN_LEVEL_KEYS, Override, get_override_value, to_strings
 from mate_cli.errors import ConfigError
-from mate_cli.pipelines.run_spec import MACHINE, After, Stage, resolve_finished_run
+from mate_cli.pipelines.run_spec import MACHINE, Stage, resolve_finished_run
 from mate_cli.quoting import format_command
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.identity import (
@@ -209,27 +209,23 @@ class Composition:
             RunError: if the run that should replace the stage is unsuitable.
             TrustError: if the run that should replace the stage uses untrusted classes.
         """
-        location = f"stages.{self.name}"
+        location, run = f"stages.{self.name}", self.options.run
         if self.config.stages:
             hint = "Use an experiment without stages"
             raise ConfigError("has stages itself", where=f"{location}.experiment", remedy=hint)
-        output: After = self.options.after or ("predictions" if system else "weights")
-        if self.options.run and self.stage_overrides:
-            hint = f"Leave this out, or {location}.run"
-            raise ConfigError(
-                "a finished run replaces this stage", where=f"{location}.{self.stage_overrides[0]}", remedy=hint
-            )
-        config = self.validate()
+        if run and self.stage_overrides:
+            problem, hint = "a finished run replaces this stage", f"Leave this out, or {location}.run"
+            raise ConfigError(problem, where=f"{location}.{self.stage_overrides[0]}", remedy=hint)
+        config, output = self.validate(), self.options.after or ("predictions" if system else "weights")
         source: dict[str, Any] = {"name": self.name, "names": self.names, "overrides": self.overrides, "after": output}
-        if not self.options.run:
-            source |= {"shared": self.options.shared, "conf": hash_user_files(self.choices)}
-            return Stage.model_construct(**config.sections(), **source)
+        if not run:
+            return Stage.of(config, **source, shared=self.options.shared, conf=hash_user_files(self.choices))
         folder, record = resolve_finished_run(
-            self.options.run, self.name, self.names.task, Path(config.paths.outputs), train_command
+            run, self.name, self.names.task, Path(config.paths.outputs), train_command
         )
         config = load_config(folder.path, trust).model_copy(update={key: getattr(config, key) for key in MACHINE})
         source |= {"names": Names.read(vars(record)), "overrides": record.overrides}
-        return Stage.model_construct(**config.sections(), **source, run=str(folder.path), trust=trust)
+        return Stage.of(config, **source, run=str(folder.path), trust=trust)
 
 
 def train_command(experiment: str) -> str:

@@ -69,10 +69,8 @@ def resolve(arguments: Sequence[str]) -> RunSpec:
         with_options = compose_options(common_overrides)
         run_overrides = [override for override in common_overrides if override.is_below(*RUN_LEVEL_KEYS)]
         # Options of stages, such as stages.NAME.run, are part of the run.
-        for override in overrides:
-            if override.stage and override.inner.key in StageOptions.model_fields:
-                run_overrides.append(replace(override, sign=override.sign or "++"))
-        run = with_options.with_values(run_overrides)
+        options = [o for o in overrides if o.stage and o.inner.key in StageOptions.model_fields]
+        run = with_options.with_values([*run_overrides, *(replace(o, sign=o.sign or "++") for o in options)])
         name, resume, trust, system, nodes = (_resolve_part(run.config, key) for key in RUN_OPTIONS)
         not_recorded = ("name", "resume", "trust", "sweep")
         saved_overrides = [str(override) for override in overrides if not override.is_below(*not_recorded)]
@@ -83,12 +81,10 @@ def resolve(arguments: Sequence[str]) -> RunSpec:
                 raise ConfigError("joins stages, and this experiment has none", where="system", remedy="Leave it out")
             single_stage = with_options.with_values(common_overrides)
             warn_recipe_changes(common_overrides, single_stage)
-            options = StageOptions(experiment=experiment or "")
-            single_stage = replace(single_stage, options=options, common_overrides=common_overrides)
-            sections, conf = single_stage.validate().sections(), hash_user_files(single_stage.choices)
-            stage = Stage.model_construct(
-                **sections, name="", names=single_stage.names, overrides=saved_overrides, conf=conf
-            )
+            stage_option = StageOptions(experiment=experiment or "")
+            single_stage = replace(single_stage, options=stage_option, common_overrides=common_overrides)
+            config, conf = single_stage.validate(), hash_user_files(single_stage.choices)
+            stage = Stage.of(config, name="", names=single_stage.names, overrides=saved_overrides, conf=conf)
             return replace(spec, stages=(stage,), settings=join_settings([single_stage]))
         experiment_overrides, user_stages = read_user_stages(experiment)
         composed = [
