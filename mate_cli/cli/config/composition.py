@@ -141,20 +141,17 @@ class Composition:
         file_overrides = (*map(Override.parse, self.options.overrides), *self.experiment_overrides)
         default_options = dict(list_defaults(COMMAND)) | override_choices("experiment", self.options.experiment)
         default_options |= {override.group: override.value for override in file_overrides if override.group}
-        selected_groups = [
-            override.group for override in (*self.common_overrides, *self.stage_overrides) if override.group
-        ]
+        selected_groups = [o.group for o in (*self.common_overrides, *self.stage_overrides) if o.group]
         settings = {
             group: value_text(self.choices.get(group))
             for group in selected_groups
             if str(self.choices.get(group)) != str(default_options.get(group)) and not is_ignored(group)
         }
         base, final = _leaves(self.base), _leaves(self.config)
-        for key, base_value, _ in differences(base, final, SEED_REPEAT_KEYS):
-            unset = base_value
+        for key, unset, _ in differences(base, final, SEED_REPEAT_KEYS):
             # The default is an interpolation: resolve it to see the value without the override.
-            if "${" in str(base_value):
-                OmegaConf.update(trial := copy.deepcopy(self.config), key, base_value, merge=False)
+            if "${" in str(unset):
+                OmegaConf.update(trial := copy.deepcopy(self.config), key, unset, merge=False)
                 unset = OmegaConf.select(trial, key)
             value = value_text(self.values.get(key))
             # The second condition covers a section that was replaced by null.
@@ -233,8 +230,8 @@ def train_command(experiment: str) -> str:
 
     Finished runs replace the earlier stages. Return "" if the experiment has no file.
     """
-    content = read_config(file) if (file := find_config(f"experiment/{experiment}")) else None
-    if content is None:
+    content = read_config(find_config(f"experiment/{experiment}"))
+    if not content:
         return ""
     stages = [*(content.get("stages") or {}).items()][:-1]
     first = {name: options.get("experiment") for name, options in stages if isinstance(options, dict)}
