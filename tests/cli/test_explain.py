@@ -61,17 +61,19 @@ def test_bounds_are_said_in_words():
     assert type_text(None) == ""
 
 
-def test_bounds_stand_in_brackets_behind_a_meaning(capsys):
-    assert main(["explain", "trainer"]) == 0
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["explain", "trainer"], "null: max_steps alone ends the run (a number greater than 0 or null)"),
+        (["predict", "--help", "limits.rows"], "an integer greater than 0"),
+        (["explain", "model.size", "experiment=quickstart", "stages.cell_selection.model.size=mini"], "typed mini"),
+    ],
+)
+def test_bounds_and_stages_are_said(words, said, capsys):
+    assert main(words) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert (
-        "passes over the training split; null: max_steps alone ends the run (a number greater than 0 or null)" in text
-    )
-
-
-def test_limits_of_a_table_have_bounds(capsys):
-    assert main(["predict", "--help", "limits.rows"]) == 0
-    assert "an integer greater than 0" in capsys.readouterr().out
+    assert said in text
+    assert text.count("stage ") == 2 * ("typed" in said)
 
 
 def test_a_group_of_another_command_is_named(capsys):
@@ -86,13 +88,6 @@ def test_it_is_printed_in_three_ways(words, capsys):
         *("seed = 1", "  seed of weights, order of examples and dropout"),
         *("  may be  an integer at least 0 and less than 4294967296", "  set by  conf/train.yaml  1"),
     ]
-
-
-def test_stages_are_told_apart(capsys):
-    assert main(["explain", "model.size", "experiment=quickstart", "stages.cell_selection.model.size=mini"]) == 0
-    out = capsys.readouterr().out
-    assert out.count("stage ") == 2
-    assert "typed" in out
 
 
 @pytest.mark.long

@@ -24,6 +24,7 @@ COMMANDS = {
     "inspect": (["inspect", "run={run}"], ("outputs/inspect",)),
     "compare": (["compare", "outputs", "html=a.html"], ("a.html",)),
     "diff": (["diff", "{run}", "outputs/train/mine/first"], ()),
+    "explain": (["explain", "{run}", "optimizer.lr"], ()),
     "list": (["list", "experiments"], ()),
     "train": (
         ["train", "experiment=quickstart", "stages.cell_selection.run={run}", "resume=missing"],

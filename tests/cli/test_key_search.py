@@ -37,6 +37,8 @@ def test_what_is_shown_to_type_can_be_typed(capsys):
 @pytest.mark.parametrize("words", [["learning_rate"], ["learning", "rate"], ["learning-rate"]])
 def test_a_key_is_found_by_what_is_said_of_it(words, capsys):
     assert "optimizer.lr" in explained(capsys, *words)
+    assert main(["train", "--help", "learning_rate"]) == 0
+    assert "optimizer.lr" in capsys.readouterr().out
 
 
 def test_names_of_choices_and_groups_are_no_keys(capsys):
@@ -61,10 +63,3 @@ def test_of_a_chain_the_stages_that_have_it_are_shown(capsys):
 def test_what_nobody_has_is_refused(words, said, capsys):
     assert main(["explain", *words]) == 2
     assert said in capsys.readouterr().err
-
-
-def test_an_unknown_key_of_a_run_points_to_the_right_one(capsys):
-    assert main(["train", "learning_rate=1"]) == 2
-    assert "Did you mean optimizer.lr=1?" in capsys.readouterr().err
-    assert main(["train", "--help", "learning_rate"]) == 0
-    assert "optimizer.lr" in capsys.readouterr().out

@@ -52,6 +52,7 @@ OURS = {
     "data.batch_size=4": "trainer.batch_size=4",
     "model.optimizer.lr=1": "optimizer.lr=1",
     "train=false": "mate evaluate run=...",
+    "learning_rate=1": "optimizer.lr=1",
 }
 
 
