@@ -72,7 +72,7 @@ def run_plain(arguments: Sequence[str]) -> int:
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.syntax import Syntax
 
-    Syntax("train", [*keys, run].__contains__).check(arguments)
+    Syntax("train", ({*keys, run} - {""}).__contains__).check(arguments)
     with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors("train", overrides, __file__):
         print("\n\n".join(text("train", topic, overrides, recorded) for topic in topics))
     return 0
