@@ -33,7 +33,7 @@ LIMITS: dict[str, tuple[int, int]] = {
     "arguments": (0, 1),
     "attention": (9, 3),
     "benchmark": (2, 14),
-    "cli": (42, 41),
+    "cli": (37, 41),
     "data": (78, 54),
     "errors": (0, 4),
     "files": (17, 13),

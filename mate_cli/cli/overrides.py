@@ -47,16 +47,16 @@ def split_flags(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         Flag values by long name ("" for a flag without a value), and the other arguments, usually overrides.
     """
     flags: dict[str, str] = {}
-    others: list[str] = []
+    overrides: list[str] = []
     iterator = iter(arguments)
     for argument in iterator:
         name, equals, value = argument.partition("=")
         flag = LONG.get(name, name)
         if not argument.startswith("-"):
-            others.append(argument)
+            overrides.append(argument)
         else:
             flags[flag] = next(iterator, "") if flag in VALUED and not equals else value
-    return flags, others
+    return flags, overrides
 
 
 def find_help_topic(arguments: Sequence[str]) -> str | None:

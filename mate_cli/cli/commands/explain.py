@@ -60,11 +60,11 @@ def run_plain(arguments: Sequence[str]) -> int:
     run = next((argument for argument in others if (Path(argument) / "config.yaml").is_file()), "")
     keys = [argument for argument in others if argument.strip() and "=" not in argument and argument != run]
     overrides = [argument for argument in others if "=" in argument and argument != run]
-    recorded: Mapping[str, Any] = {}
+    run_values: Mapping[str, Any] = {}
     if run:
         if overrides:
             raise ConfigError("cannot be combined with a run", where=overrides[0], remedy="Leave it out")
-        recorded, overrides = _read_run(Path(run))
+        run_values, overrides = _read_run(Path(run))
     topics = [" ".join(keys)] if keys else [o.key for o in map(Override.parse, overrides) if run and not o.group]
     if not topics:
         key = arguments[0].partition("=")[0] if len(arguments) == 1 and not run else f"{run} trainer.val_every".strip()
@@ -74,7 +74,7 @@ def run_plain(arguments: Sequence[str]) -> int:
 
     Syntax("train", ({*keys, run} - {""}).__contains__).check(arguments)
     with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors("train", overrides, __file__):
-        print("\n\n".join(text("train", topic, overrides, recorded) for topic in topics))
+        print("\n\n".join(text("train", topic, overrides, run_values) for topic in topics))
     return 0
 
 
@@ -90,14 +90,14 @@ def _read_run(folder: Path) -> tuple[Mapping[str, Any], list[str]]:
     return values, [str(o) for o in overrides if "_target_" not in str(o) and not o.is_below("hydra")]
 
 
-def text(command: str, key: str, overrides: Sequence[str], recorded: Mapping[str, Any] | None = None) -> str:
+def text(command: str, key: str, overrides: Sequence[str], run_values: Mapping[str, Any] | None = None) -> str:
     """Format the explanation of a configuration key, or of all keys of a section, for the terminal.
 
     Args:
         command: command whose configuration has the key.
         key: dotted key, section, or the last component of a key if it is unique.
         overrides: overrides that select the configuration to explain.
-        recorded: values of the run with these overrides. None or empty to explain a new run.
+        run_values: values of the run with these overrides. None or empty to explain a new run.
 
     Raises:
         ConfigError: if the key does not exist.
@@ -115,8 +115,8 @@ def text(command: str, key: str, overrides: Sequence[str], recorded: Mapping[str
             entries = [
                 _name_experiment(entry, name, overrides) for entry in explain_keys(command, key, stage_overrides)
             ]
-            if recorded:
-                values = (recorded.get("stages") or {}).get(name, recorded)
+            if run_values:
+                values = (run_values.get("stages") or {}).get(name, run_values)
                 entries = [_show_recorded(entry, values) for entry in entries]
         except ConfigError as error:
             unknown = unknown or error
@@ -152,8 +152,8 @@ def _show_recorded(entry: KeyDescription, values: Mapping[str, Any]) -> KeyDescr
     The values differ if the machine or an earlier stage determined the value, or if a file has changed since.
     """
     value = format_value(find_value(values, entry.key))
-    changed = () if value == entry.value else (Setting("config.yaml", value, "as the run was trained"),)
-    return replace(entry, value=value, settings=(*entry.settings, *changed))
+    run_setting = () if value == entry.value else (Setting("config.yaml", value, "as the run was trained"),)
+    return replace(entry, value=value, settings=(*entry.settings, *run_setting))
 
 
 def _elsewhere(command: str, key: str, overrides: Sequence[str], width: int, unknown: ConfigError) -> str:

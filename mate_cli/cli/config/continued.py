@@ -50,8 +50,8 @@ def expand_continued(arguments: Sequence[str]) -> list[str]:
     values, weights, tokenizer = _read_source(override.removeprefix(CONTINUED), [trust] if trust else [])
     names = values[ORIGIN]
     is_other_task = bool({"experiment", "task"} & override_keys)
-    needed = ("model",) if is_other_task else ("model", "task", "encoding", "data")
-    sections = [name for name in needed if name not in override_keys]
+    section_names = ("model",) if is_other_task else ("model", "task", "encoding", "data")
+    sections = [name for name in section_names if name not in override_keys]
     with init_compose_api():
         run_overrides = [*_experiment(names)] if "experiment" not in override_keys else []
         scale = get_override_value(map(Override.parse, names["overrides"]), "scale")
