@@ -34,10 +34,10 @@ Examples
   mate explain trainer.val_every experiment=wtq_mate scale=small
   mate explain model model=linformer
   mate explain slots
-  mate explain outputs/train/quickstart/first optimizer.lr
 
-RUN is a run folder: its values, and which file or override set them. Without
-KEY: all keys that its overrides set.
+RUN is the folder of a run, such as outputs/train/quickstart/first: its values,
+and the files and overrides that set them. Without KEY: the keys that its
+overrides set.
 
 Of other commands: mate COMMAND --help KEY"""
 
