@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from mate_cli.cli.app import main
 from mate_cli.metrics.specs import MetricName
 from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
-from mate_cli.reports.sections.robustness import change_row
+from mate_cli.reports.sections.robustness import change_row, estimate_change, perturbation_views
 
 
 def read_scores(file):
@@ -123,5 +123,18 @@ def test_unknown_perturbations_are_rejected_with_all_names(tmp_path, capsys):
 
 
 def test_a_change_on_one_table_has_no_interval():
-    row = change_row("a", MetricName.parse("dev/em"), np.array([[1.0, 0.0, 0], [0.0, 0.0, 0]]), 1)
+    scores = np.array([[1.0, 0.0, 0], [0.0, 0.0, 0]])
+    row = change_row("a", MetricName.parse("dev/em"), scores, 1, estimate_change(scores))
     assert [cell.text for cell in row.cells] == ["50.0", "0.0", "-50.0", "\u2013", "2", "1", "1"]
+
+
+@pytest.mark.parametrize(("copies", "mark"), [(1, "worse"), (9, "")])
+def test_marks_of_changes_are_corrected_for_the_rows(tmp_path, copies, mark):
+    """A change that is significant alone (p about 0.03) is not among nine."""
+    originals = [{"question_id": f"{number}", "table_id": f"{number}", "scores": {"em": 1.0}} for number in range(40)]
+    perturbed = [row | {"scores": {"em": float(number > 4)}} for number, row in enumerate(originals)]
+    for path, rows in (("", originals), ("evaluation/perturbed/rows/1", perturbed)):
+        (tmp_path / path / "predictions").mkdir(parents=True)
+        (tmp_path / path / "predictions/dev.json").write_text(json.dumps(rows))
+    (view,) = perturbation_views({f"run {number}": [tmp_path] for number in range(copies)}, None)
+    assert {row.cells[2].mark for row in view.rows} == {mark}

@@ -17,12 +17,13 @@ from mate_cli.reports.compare.configuration import Options
 from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.significance import compare_with, crossed_p, find_groups, holm, paired_bootstrap
+from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.export.data_files import report_json, report_markdown
 from mate_cli.reports.export.latex import report_latex
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.page import render_page
 from mate_cli.reports.runs.load import load_runs
-from mate_cli.reports.sections.results import p_text
+from mate_cli.reports.sections.results import p_text, result_view
 from mate_cli.reports.terminal import print_report
 from tests.reports.answered import answer_questions, question_row, write_rows
 from tests.reports.runs import build_run
@@ -53,28 +54,12 @@ def test_many_questions_are_as_the_normal_approximation():
     assert [found.low, found.high] == pytest.approx(list(expected), abs=0.05 * error)
 
 
-def test_the_interval_is_that_of_scipy():
-    rng = np.random.default_rng(6)
-    first, second = rng.random((2, 150)) ** 2
-    found = paired_bootstrap(first - second)
-    theirs = stats.bootstrap(
-        (first, second),
-        lambda a, b, axis: np.mean(a - b, axis=axis),
-        paired=True,
-        method="percentile",
-        n_resamples=10_000,
-        rng=np.random.default_rng(7),
-    ).confidence_interval
-    width = theirs.high - theirs.low
-    assert [found.low, found.high] == pytest.approx([theirs.low, theirs.high], abs=0.03 * width)
-
-
-def test_the_interval_of_tables_is_that_of_scipy():
+@pytest.mark.parametrize("count", [80, 400])
+def test_the_interval_is_that_of_scipy(count):
     """In scipy's bootstrap of a ratio, a table is a pair: the sum of its differences, and the number of them."""
     rng = np.random.default_rng(6)
-    tables = np.sort(rng.integers(80, size=400))
-    tables = np.unique(tables, return_inverse=True)[1]
-    differences = rng.normal(0.1, 1, 80)[tables] + rng.normal(0, 0.5, 400)
+    tables = np.unique(rng.integers(count, size=400) if count < 400 else np.arange(400), return_inverse=True)[1]
+    differences = rng.normal(0.1, 1, count)[tables] + rng.normal(0, 0.5, 400)
     found = paired_bootstrap(differences, tables)
     theirs = stats.bootstrap(
         (np.bincount(tables, differences), np.bincount(tables)),
@@ -86,7 +71,8 @@ def test_the_interval_of_tables_is_that_of_scipy():
     ).confidence_interval
     width = theirs.high - theirs.low
     assert [found.low, found.high] == pytest.approx([theirs.low, theirs.high], abs=0.03 * width)
-    assert width > 1.5 * np.ptp([paired_bootstrap(differences).low, paired_bootstrap(differences).high])
+    independent = paired_bootstrap(differences)
+    assert (width > 1.5 * (independent.high - independent.low)) == (count < 400)
 
 
 def test_equal_systems_are_rejected_as_often_as_promised():
@@ -224,6 +210,16 @@ def build(root, hits):
         run = build_run(root / name, model=model, seed=int(seed), steps=1, metrics={})
         write_rows(run, [question_row(number, hits=hit) for number, hit in enumerate(values)])
     return group_runs(load_runs([root]).runs)
+
+
+def test_the_interval_of_a_score_is_a_bootstrap_over_tables(tmp_path):
+    hits = [1.0, 1.0, 1.0, 0.0, 0.0, 0.0] * 10
+    rows = [question_row(number, hits=hit) for number, hit in enumerate(hits)]
+    write_rows(build_run(tmp_path / "a", data={"dev": 60}, metrics={}), rows)
+    (note,) = result_view(build_report([tmp_path], published=False).tables[0]).notes
+    low, high = map(float, re.search(r"over tables: ([\d.]+) to ([\d.]+) for 50.0 on .* 20 tables", note).groups())
+    independent = summarize([0.5], questions=60).interval
+    assert high - low > 150 * (independent[1] - independent[0])
 
 
 def test_what_cannot_be_compared_is_said(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -231,10 +231,8 @@ def compare_pair(
     """
     scores = question_scores(group, metric)
     common_questions = [question for question in scores if question in others]
-    # A question of an old prediction file without table ids is a table of its own.
-    names = [question.table_id or f"question {question.question_id}" for question in common_questions]
-    tables = np.unique(names, return_inverse=True)[1]
-    if len(common_questions) < MIN_QUESTIONS or tables.max() < MIN_TABLES - 1:
+    tables = index_tables(common_questions)
+    if not allows_bootstrap(tables):
         return None
     values = np.array([scores[question] for question in common_questions])
     estimate = paired_bootstrap(values - np.array([others[question] for question in common_questions]), tables)
@@ -255,6 +253,24 @@ def compare_pair(
         holm_p=estimate.p,
         joint_holm_p=p,
     )
+
+
+def index_tables(questions: Iterable[ScoredQuestion]) -> np.ndarray:
+    """Return the index of each question's table, from 0.
+
+    A question of an old prediction file without table ids is a table of its own.
+    """
+    names = [question.table_id or f"question {question.question_id}" for question in questions]
+    return np.unique(names, return_inverse=True)[1]
+
+
+def allows_bootstrap(tables: np.ndarray) -> bool:
+    """Return whether there are enough questions and tables for a meaningful bootstrap over tables.
+
+    Args:
+        tables: [questions] index of each question's table, from 0.
+    """
+    return len(tables) >= MIN_QUESTIONS and len(np.unique(tables)) >= MIN_TABLES
 
 
 def run_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, np.ndarray]:

@@ -41,11 +41,13 @@ class ResultRow:
         label: display name, the same in every table.
         repeats: number of runs that the row summarizes, None for rows that are not configurations.
         cells: summary of each column's metric, None if the row has no such metric.
+        configuration: the summarized configuration, None for baselines and published results.
     """
 
     label: str
     repeats: int | None
     cells: tuple[Summary | None, ...]
+    configuration: Configuration | None = None
 
 
 @dataclass(frozen=True)
@@ -266,7 +268,10 @@ def build(
     """
     cells = {group: tuple(group.summary(column.full) for column in columns) for group in groups}
     members = drop_copies({group: row for group, row in cells.items() if any(row)})
-    rows = [ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group]) for group in members]
+    rows = [
+        ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group], group)
+        for group in members
+    ]
     splits = list(dict.fromkeys(column.split for column in columns))
     question_text = count_questions(groups[0].questions, splits)
     if f"· {splits[0]}" in title:

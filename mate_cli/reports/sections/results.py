@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from mate_cli.metrics.specs import USER_KIND, MetricName, subset_specs
 from mate_cli.reports.compare.configuration import Configuration, known_metrics
+from mate_cli.reports.compare.questions import question_scores
 from mate_cli.reports.compare.report import Report, preference
-from mate_cli.reports.compare.significance import Difference
+from mate_cli.reports.compare.significance import Difference, allows_bootstrap, index_tables, paired_bootstrap
 from mate_cli.reports.compare.statistics import Summary, is_finite
 from mate_cli.reports.compare.tables import (
     PublishedResult,
@@ -78,25 +79,40 @@ def result_view(table: ResultTable, *, wide: bool = False) -> View:
     columns = [column_of(index, table, wide=wide) for index in range(len(table.columns))]
     # The table of all questions already has the counts.
     count = Column("n", minor=all(column.part for column in table.columns))
-    notes = (noise_note,) if (noise_note := chance_note(table)) else ()
     return View(
-        table.title, (*columns, count), tuple(rows), unit=unit_of(table.columns), notes=notes, detail=table.questions
+        table.title,
+        (*columns, count),
+        tuple(rows),
+        unit=unit_of(table.columns),
+        notes=tuple(noise_notes(table)),
+        detail=table.questions,
     )
 
 
-def chance_note(table: ResultTable) -> str:
-    """Return a note on the 95 % interval of scores that results from the number of questions.
+def noise_notes(table: ResultTable) -> Iterator[str]:
+    """Yield notes on the 95 % interval of the first score of each split.
 
-    The result is empty if no score is a share.
+    The interval results from the number of questions and tables. It is a bootstrap over tables if the runs have
+    predictions, else Wilson's interval of independent questions. No note is yielded if no score is a share.
     """
-    intervals = []
+    intervals: dict[str, list[str]] = {}
     for split in dict.fromkeys(column.split for column in table.columns):
         indices = [index for index, column in enumerate(table.columns) if column.split == split and not column.part]
-        cells = (row.cells[index] for index in indices for row in table.rows)
-        if first := next((cell for cell in cells if cell and cell.interval), None):
-            score, low, high = map(table.columns[indices[0]].spec.text, (first.center, *(first.interval or ())))
-            intervals.append(f"{low} to {high} for {score} on {plural(first.questions or 0, f'{split} question')}")
-    return f"95 % interval by the number of questions (Wilson's binomial): {'; '.join(intervals)}" if intervals else ""
+        cells = ((row.configuration, row.cells[index], index) for index in indices for row in table.rows)
+        group, cell, index = next((entry for entry in cells if entry[1] and entry[1].interval), (None, None, 0))
+        if group and cell and cell.interval:
+            metric, ends, method = table.columns[index], cell.interval, "by the number of questions (Wilson's binomial)"
+            subject = plural(cell.questions or 0, f"{split} question")
+            scores = question_scores(group, metric.full)
+            owners = index_tables(scores)
+            if len(scores) == cell.questions and allows_bootstrap(owners):
+                estimate = paired_bootstrap([*scores.values()], owners)
+                shift, method = cell.center - estimate.difference, "by a bootstrap over tables"
+                ends = (max(shift + estimate.low, 0.0), min(shift + estimate.high, 1.0))
+                subject += f" about {estimate.tables:,} tables"
+            score, low, high = map(metric.spec.text, (cell.center, *ends))
+            intervals.setdefault(method, []).append(f"{low} to {high} for {score} on {subject}")
+    yield from (f"95 % interval {method}: {'; '.join(texts)}" for method, texts in intervals.items())
 
 
 def column_of(place: int, table: ResultTable, *, wide: bool) -> Column:

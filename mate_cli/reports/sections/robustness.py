@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,14 @@ from mate_cli.data.perturbation import FOLDER, PERTURBATIONS
 from mate_cli.metrics.specs import SPLITS, MetricName
 from mate_cli.reports.compare.questions import read_predictions
 from mate_cli.reports.compare.report import Report, main_metric
-from mate_cli.reports.compare.significance import LEVEL, MIN_QUESTIONS, MIN_TABLES, paired_bootstrap
+from mate_cli.reports.compare.significance import LEVEL, Bootstrap, allows_bootstrap, holm, paired_bootstrap
 from mate_cli.reports.view import Column, Mark, ReportSection, Row, View, ViewCell
 
 COLUMNS = tuple(map(Column, ("Score", "Perturbed", "Change", "95 % interval", "Questions", "Tables", "Seeds")))
 NOTE = (
     "change of the score on the same questions, mean over runs and seeds; the interval is of a paired bootstrap over "
-    "tables; questions whose answer a perturbation may change are excluded"
+    "tables; marks are of p < 0.05 after Holm's correction for the rows; questions whose answer a perturbation may "
+    "change are excluded"
 )
 
 
@@ -53,9 +55,11 @@ def perturbation_views(
             scored_rows = [(label, scores) for label, scores in rows if scores]
             for score in dict.fromkeys(scores[0] for _, scores in scored_rows):
                 metric_name = (names or {}).get(score) or MetricName.parse(score)
-                lines = [
-                    change_row(label, metric_name, *scores[1:]) for label, scores in scored_rows if scores[0] == score
-                ]
+                changes = {label: scores[1:] for label, scores in scored_rows if scores[0] == score}
+                estimates = {label: estimate_change(values) for label, (values, _) in changes.items()}
+                corrected = iter(holm([estimate.p for estimate in estimates.values() if estimate]))
+                tests = {key: estimate and replace(estimate, p=next(corrected)) for key, estimate in estimates.items()}
+                lines = [change_row(label, metric_name, *changes[label], tests[label]) for label in changes]
                 title = f"{perturbation.summary.capitalize()}: {metric_name.title}"
                 views.append(View(title, COLUMNS, tuple(lines), detail=f"perturb={name}"))
     return tuple(views)
@@ -104,7 +108,19 @@ def choose_score(scores: Mapping[str, float], metric: str | None) -> str:
     return (main_metric([[MetricName.parse(f"dev/{name}") for name in scores]]) or "").removeprefix("dev/")
 
 
-def change_row(label: str, metric: MetricName, scores: np.ndarray, seeds: int) -> Row:
+def estimate_change(scores: np.ndarray) -> Bootstrap | None:
+    """Bootstrap the change of scores over tables, or return None for too few questions or tables.
+
+    Args:
+        scores: scores as returned by `changes_of`.
+    """
+    original_scores, perturbed_scores, owners = scores.T
+    if not allows_bootstrap(owners):
+        return None
+    return paired_bootstrap(perturbed_scores - original_scores, owners.astype(int))
+
+
+def change_row(label: str, metric: MetricName, scores: np.ndarray, seeds: int, test: Bootstrap | None) -> Row:
     """Build the table row with the score change that a perturbation causes for a configuration.
 
     Args:
@@ -112,21 +128,22 @@ def change_row(label: str, metric: MetricName, scores: np.ndarray, seeds: int) -
         metric: metric of the scores.
         scores: scores as returned by `changes_of`.
         seeds: number of seeds of the perturbation.
+        test: bootstrap of the change, with the corrected p-value. None if it could not be computed.
     """
     spec = metric.spec
     original_scores, perturbed_scores, owners = scores.T
-    differences, tables = perturbed_scores - original_scores, int(owners.max()) + 1
-    difference, interval = float(differences.mean()), ViewCell()
+    means, difference = (
+        (original_scores.mean(), perturbed_scores.mean()),
+        float((perturbed_scores - original_scores).mean()),
+    )
+    interval = ViewCell()
     mark: Mark = ""
-    if len(scores) >= MIN_QUESTIONS and tables >= MIN_TABLES:
-        test = paired_bootstrap(differences, owners.astype(int))
+    if test:
         text = f"{spec.difference_text(test.low)} to {spec.difference_text(test.high)}"
         interval = ViewCell(text, spec.scale * difference, ends=(spec.scale * test.low, spec.scale * test.high))
         mark = ("better" if spec.is_better(difference, 0) else "worse") if test.p < LEVEL else ""
     change_cell = ViewCell(spec.difference_text(difference), spec.scale * difference, mark=mark)
-    values = [
-        ViewCell(spec.text(float(mean)), spec.scale * float(mean))
-        for mean in (original_scores.mean(), perturbed_scores.mean())
-    ]
-    counts = [ViewCell(f"{count:,}", count) for count in (len(scores), tables, seeds)]
+    means = map(float, (original_scores.mean(), perturbed_scores.mean()))
+    values = [ViewCell(spec.text(mean), spec.scale * mean) for mean in means]
+    counts = [ViewCell(f"{count:,}", count) for count in (len(scores), len(np.unique(owners)), seeds)]
     return Row(label, (*values, change_cell, interval, *counts))
