@@ -16,8 +16,8 @@ TABLES = documented_tables()
 RUNS = Path(__file__).parents[1] / "docs" / "runs"
 NOT_MEASURED = {
     "memory_and_time.md: size | tokens | 16 examples need": "computed, see tests/models/test_memory.py",
-    "reference/checkpoints.md: released | opens with": "versions of files",
-    "reference/reading_tables.md: what a cell has": "examples of numbers",
+    "reference/checkpoints.md: release | opened by": "versions of files",
+    "reference/reading_tables.md: text of a cell": "examples of numbers",
     "papers/tapas.md:  | SQA | WTQ | WikiSQL": "settings, see tests/test_paper_settings.py",
     "memory_and_time.md: stage | examples": "estimates, as its text says",
 }
