@@ -12,9 +12,9 @@ import os
 import tarfile
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -55,8 +55,7 @@ def find_file(root: Path, name: str) -> Path | None:
 
 def unpacked_name(name: str) -> str:
     """Return a file name without its compression suffix, such as `.gz`."""
-    ending = next((suffix for suffix in PACKED if suffix and name.endswith(suffix)), "")
-    return name.removesuffix(ending)
+    return name.removesuffix(next(filter(name.endswith, PACKED[1:]), ""))
 
 
 def read_file(path: Path) -> bytes:
@@ -110,9 +109,8 @@ def largest_file() -> int:
     """
     value = os.environ.get(LARGEST, str(MEGABYTES))
     if not (value.isascii() and value.isdigit()):
-        raise ConfigError(
-            f"{value!r} is not a number of megabytes", where=LARGEST, remedy=f"Write {LARGEST}={MEGABYTES}"
-        )
+        hint = f"Write {LARGEST}={MEGABYTES}"
+        raise ConfigError(f"{value!r} is not a number of megabytes", where=LARGEST, remedy=hint)
     return int(value) * 1_000_000
 
 
@@ -288,9 +286,9 @@ class ReleaseFiles:
 
     def __init__(self, root: Path, archives: Sequence[str] = ("*",)) -> None:
         self._root, self._patterns = root, archives
-        self._packed: dict[tuple[Path, str], tuple[Path | None, dict[str, str]]] = {}
-        self._sizes: dict[Path, dict[str, int]] = {}
-        self._places_in: dict[Path, dict[str, list[str]]] = {}
+        self._listed, self._packed_folder, self._places = map(
+            cache, (list_archive, self._pack_folder, self._index_paths)
+        )
         self._members: dict[tuple[Path, str], bytes] = {}
 
     def has(self, file: str) -> bool:
@@ -299,9 +297,7 @@ class ReleaseFiles:
         Raises:
             DataError: an archive is damaged.
         """
-        if any(find_file(base, file) or self._packed_with(base, file) for base in (self._root, *self._folders)):
-            return True
-        return any(self._places(archive, file) for archive in self._archives)
+        return any(self._find_readers(file))
 
     def has_folder(self, folder: str) -> bool:
         """Return whether the files or archives of a downloaded dataset contain a folder.
@@ -319,23 +315,12 @@ class ReleaseFiles:
         Raises:
             DataError: the file is truncated or damaged, or its content differs between several subfolders or archives.
         """
-        direct = self._content_below(self._root, file)
-        if direct is not None:
-            return direct
-        unpacked = ((folder.name, self._content_below(folder, file)) for folder in self._folders)
-        archived = (
-            (f"{archive.name}: {path}", self._member(archive, path))
-            for archive in self._archives
-            for path in self._places(archive, file)
-        )
-        for sources in (unpacked, archived):
-            contents = {name: content for name, content in sources if content is not None}
+        for readers in self._find_readers(file):
+            contents = {name: read() for name, read in readers.items()}
             if len(set(contents.values())) > 1:
-                raise DataError(
-                    f"{file} differs between {' and '.join(sorted(contents))}",
-                    where=str(self._root),
-                    remedy="Keep one of them there, or give its folder or archive as data.root",
-                )
+                problem = f"{file} differs between {' and '.join(sorted(contents))}"
+                hint = "Keep one of them there, or give its folder or archive as data.root"
+                raise DataError(problem, where=str(self._root), remedy=hint)
             if contents:
                 return next(iter(contents.values()))
         return None
@@ -350,55 +335,49 @@ class ReleaseFiles:
         paths = sorted(matches) if self._root.is_dir() else [self._root]
         return [path for path in paths if path.name.endswith(SUFFIXES[1:]) and path.is_file()]
 
-    def _content_below(self, base: Path, file: str) -> bytes | None:
+    def _find_readers(self, file: str) -> Iterator[dict[str, Callable[[], bytes]]]:
+        """Yield the readers of a file by location: in the folder, in its subfolders, in its archives."""
+        for bases in ([self._root], self._folders):
+            yield {base.name: reader for base in bases if (reader := self._find_reader(base, file))}
+        yield {
+            f"{archive.name}: {path}": partial(self._member, archive, path)
+            for archive in self._archives
+            for path in self._places(archive).get(file, ())
+        }
+
+    def _find_reader(self, base: Path, file: str) -> Callable[[], bytes] | None:
+        """Return the reader of a file below a folder, or of a file in the archive of its parent, such as `data.zip`."""
         if path := find_file(base, file):
-            return read_file(path)
-        entry = self._packed_with(base, file)
-        return self._member(*entry) if entry else None
-
-    def _packed_with(self, base: Path, file: str) -> tuple[Path, str] | None:
-        """Find the archive of a file's parent folder, such as `data.zip` for `data/train.json`.
-
-        Returns:
-            The archive and the path in the archive, or None.
-        """
+            return partial(read_file, path)
         for folder in PurePosixPath(file).parents[:-1]:
             store, paths = self._packed_folder(base, str(folder))
-            path = paths.get(str(PurePosixPath(file).relative_to(folder)))
-            if store and path:
-                return store, path
+            member = paths.get(str(PurePosixPath(file).relative_to(folder)))
+            if store and member:
+                return partial(self._member, store, member)
         return None
 
-    def _packed_folder(self, base: Path, folder: str) -> tuple[Path | None, dict[str, str]]:
+    def _pack_folder(self, base: Path, folder: str) -> tuple[Path | None, dict[str, str]]:
         """Find the archive of a folder, such as `data.zip` for the folder `data`.
 
         Returns:
             The archive (None if missing), and the paths of its files by their paths relative to the folder, which may
             be at any depth of the archive.
         """
-        if (base, folder) not in self._packed:
-            store, name = find_store(base, folder), PurePosixPath(folder).name
-            names = self._listed(store) if store and not store.is_dir() else ()
-            pairs = ((path, f"/{path}".partition(f"/{name}/")[2]) for path in names)
-            self._packed[base, folder] = store, {end: path for path, end in pairs if end}
-        return self._packed[base, folder]
+        store, name = find_store(base, folder), PurePosixPath(folder).name
+        names = self._listed(store) if store and not store.is_dir() else ()
+        pairs = ((path, f"/{path}".partition(f"/{name}/")[2]) for path in names)
+        return store, {end: path for path, end in pairs if end}
 
-    def _places(self, archive: Path, file: str) -> list[str]:
-        """Return the paths in an archive at which a file is stored, such as `a.json` and `folder/a.json`.
+    def _index_paths(self, archive: Path) -> Mapping[str, list[str]]:
+        """Return the paths in an archive by file name, such as `a.json` and `folder/a.json` by `a.json`.
 
         A file is found at the top level or in one top-level folder.
         """
-        if archive not in self._places_in:
-            members = self._places_in[archive] = defaultdict(list)
-            for path in self._listed(archive):
-                for name in {path, path.partition("/")[2]}:
-                    members[name].append(path)
-        return self._places_in[archive].get(file, [])
-
-    def _listed(self, archive: Path) -> dict[str, int]:
-        if archive not in self._sizes:
-            self._sizes[archive] = list_archive(archive)
-        return self._sizes[archive]
+        members = defaultdict(list)
+        for path in self._listed(archive):
+            for name in {path, path.partition("/")[2]}:
+                members[name].append(path)
+        return members
 
     def _member(self, archive: Path, path: str) -> bytes:
         """Return the content of a file in an archive, which is read once and cached.

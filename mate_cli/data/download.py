@@ -57,11 +57,7 @@ class RemoteFile:
 
 
 def fetch_all(files: Sequence[RemoteFile], root: Path) -> None:
-    """Download files into `root`. Existing files are kept if they are intact.
-
-    Raises:
-        DataError: a file cannot be downloaded, or does not match its checksum.
-    """
+    """Download files one after another, see `fetch`."""
     for file in files:
         fetch(file, root)
 
@@ -149,9 +145,8 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
             return _receive_once(url, part, checked=checked) and begun
         except requests.HTTPError as error:
             if error.response.status_code not in RETRY_STATUS_CODES:
-                raise DataError(
-                    f"the server returned {error}", where=url, remedy="Check the address or try later"
-                ) from error
+                hint = "Check the address or try later"
+                raise DataError(f"the server returned {error}", where=url, remedy=hint) from error
             failure: requests.RequestException = error
             pause = max(pause, parse_retry_after(error.response.headers))
         except requests.RequestException as error:
@@ -160,11 +155,9 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
             time.sleep(pause)
     reasons = {requests.ConnectionError: "no network", requests.HTTPError: f"the server returned {failure}"}
     reason = next((text for kind, text in reasons.items() if isinstance(failure, kind)), type(failure).__name__)
-    raise DataError(
-        f"could not be downloaded from {urlsplit(url).hostname} ({reason})",
-        where=url,
-        remedy=f"Run the same command again to continue; without a network, copy the file to {part.with_suffix('')}",
-    ) from failure
+    problem = f"could not be downloaded from {urlsplit(url).hostname} ({reason})"
+    hint = f"Run the same command again to continue; without a network, copy the file to {part.with_suffix('')}"
+    raise DataError(problem, where=url, remedy=hint) from failure
 
 
 def parse_retry_after(headers: Mapping[str, str], longest: float = MAX_PAUSE) -> float:
@@ -183,22 +176,17 @@ def _receive_once(url: str, part: Path, *, checked: bool) -> bool:
     have = part.stat().st_size if checked and part.is_file() and not part.is_symlink() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with requests.get(url, headers=headers, stream=True, timeout=READ_TIMEOUT_SECONDS) as response:
+        content_range = response.headers.get("Content-Range", "")
         partial = response.status_code == requests.codes.partial_content
-        if response.status_code == requests.codes.requested_range_not_satisfiable or (
-            partial and not _starts_at(response, have)
-        ):
-            if response.headers.get("Content-Range") == f"bytes */{have}":
+        is_elsewhere = partial and content_range and not content_range.startswith(f"bytes {have}-")
+        if is_elsewhere or response.status_code == requests.codes.requested_range_not_satisfiable:
+            if content_range == f"bytes */{have}":
                 return True  # The partial file is complete.
             part.unlink()
             raise requests.ConnectionError("the file on the server has changed")
         response.raise_for_status()
         _write(response, url, part, have if partial else 0)
         return partial
-
-
-def _starts_at(response: requests.Response, have: int) -> bool:
-    """Return whether a partial response starts at byte `have`, or reports no range."""
-    return response.headers.get("Content-Range", f"bytes {have}-").startswith(f"bytes {have}-")
 
 
 def _write(response: requests.Response, url: str, part: Path, start: int) -> None:

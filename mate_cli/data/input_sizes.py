@@ -96,19 +96,12 @@ def input_sizes(examples: Sequence[TableExample], tokenizer: Vocabulary) -> Inpu
         tokenizer: vocabulary that tokenizes the inputs.
     """
     has_passages = any(example.table.passages for example in examples)
-    counts = [
-        [
-            encoding.uncut_tokens
-            for encoding in TapasSerializer(
-                tokenizer,
-                max_tokens=max(LENGTHS),
-                sentences=0 if reads_passages else SAMPLE_SENTENCES,
-                whole_passages=reads_passages,
-            ).encode(examples)
-            if not isinstance(encoding, EncodingFailure)
-        ]
-        for reads_passages in ((True, False) if has_passages else (False,))
-    ]
+    counts = []
+    for whole in (True, False) if has_passages else (False,):
+        sentences = 0 if whole else SAMPLE_SENTENCES
+        serializer = TapasSerializer(tokenizer, max_tokens=max(LENGTHS), sentences=sentences, whole_passages=whole)
+        encodings = serializer.encode(examples)
+        counts.append([e.uncut_tokens for e in encodings if not isinstance(e, EncodingFailure)])
     cells = [len(example.answer.coordinates) for example in examples if example.answer and example.answer.coordinates]
     return InputSizes(counts[0] if has_passages else (), counts[-1], cells)
 

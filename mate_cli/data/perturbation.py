@@ -116,19 +116,18 @@ def _grid(table: Table) -> np.ndarray:
     return np.array([table.header, *table.rows], dtype=object)
 
 
-def _arrange(
-    examples: Examples, grid: np.ndarray, rows: np.ndarray | None = None, columns: np.ndarray | None = None
-) -> Examples:
+def _arrange(examples: Examples, grid: np.ndarray, order: np.ndarray | None = None, axis: int = 0) -> Examples:
     """Return the questions with a new table, and with their cell coordinates moved accordingly.
 
     Args:
         examples: questions about one table.
         grid: cells of the new table as from `_grid`, with added rows and columns after the old ones.
-        rows: order of the body rows, as indices from 0. None keeps the order.
-        columns: order of the columns, as indices from 0. None keeps the order.
+        order: order of the body rows or columns, as indices from 0. None keeps the order.
+        axis: whether `order` is that of the body rows (0) or of the columns (1).
     """
-    rows = np.arange(len(grid) - 1) if rows is None else rows
-    columns = np.arange(grid.shape[1]) if columns is None else columns
+    orders = [np.arange(len(grid) - 1), np.arange(grid.shape[1])]
+    orders[axis] = orders[axis] if order is None else order
+    rows, columns = orders
     row_places, column_places = np.argsort(rows).tolist(), np.argsort(columns).tolist()
     header, *body = map(tuple, grid[np.append(0, 1 + rows)][:, columns])
     table = replace(examples[0].table, header=header, rows=tuple(body))
@@ -199,9 +198,7 @@ def _add_lines(axis: int) -> TablePerturber:
         if added_lines:
             line_grid = np.array(added_lines, dtype=object)
             grid = np.append(grid, line_grid if axis == 0 else line_grid.T, axis)
-        order = _mix(count, len(added_lines), rng)
-        rows, columns = (order, None) if axis == 0 else (None, order)
-        return _arrange(examples, grid, rows, columns)
+        return _arrange(examples, grid, _mix(count, len(added_lines), rng), axis)
 
     return perturb_table
 
@@ -241,12 +238,12 @@ def _grow_to(tokens: int) -> TablePerturber:
 
 def _permute_rows(examples: Examples, tables: Tables, rng: Generator) -> Examples:
     grid = _grid(examples[0].table)
-    return _arrange(examples, grid, rows=_permute(len(grid) - 1, rng))
+    return _arrange(examples, grid, _permute(len(grid) - 1, rng))
 
 
 def _permute_columns(examples: Examples, tables: Tables, rng: Generator) -> Examples:
     grid = _grid(examples[0].table)
-    return _arrange(examples, grid, columns=_permute(grid.shape[1], rng))
+    return _arrange(examples, grid, _permute(grid.shape[1], rng), axis=1)
 
 
 def _abbreviate_headers(examples: Examples, tables: Tables, rng: Generator) -> Examples:

@@ -7,7 +7,7 @@ questions are near-equal if they share most of their words and pairs of adjacent
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -26,12 +26,12 @@ class QuestionFingerprint:
 
     Args:
         words: normalized words, in order.
-        grams: distinct words and pairs of adjacent words, the longest first, because these are rarer.
+        grams: distinct words and pairs of adjacent words.
         answer: normalized words of the answer. Empty if the answer is unknown.
     """
 
     words: tuple[str, ...]
-    grams: tuple[str, ...]
+    grams: frozenset[str]
     answer: tuple[str, ...]
 
     @classmethod
@@ -39,21 +39,15 @@ class QuestionFingerprint:
     def of(cls, question: HybridQAQuestion) -> QuestionFingerprint:
         """Return the fingerprint of a question, which is computed once and cached."""
         words, answer = normalize_words(question.text), question.answer
-        grams = sorted(sorted({*words, *map(" ".join, pairwise(words))}), key=len, reverse=True)
-        return cls(words, tuple(grams), () if answer is None else normalize_words(answer))
-
-    def rarest(self, near: float) -> tuple[str, ...]:
-        """Return the rarest words and word pairs, by which near-equal questions are found in an index.
-
-        Two questions with an overlap of at least `near` share at least one of their rarest grams.
-
-        Source: Chaudhuri, Ganti and Kaushik (2006), the prefix filter of set similarity joins.
-        """
-        return self.grams[: int(len(self.grams) * (1 - near) + 1e-9) + 1]
+        return cls(
+            words,
+            frozenset([*words, *map(" ".join, pairwise(words))]),
+            () if answer is None else normalize_words(answer),
+        )
 
     def overlap(self, other: QuestionFingerprint) -> float:
         """Return the Jaccard index (0 to 1) of the words and word pairs of this and another question."""
-        shared_count = len({*self.grams}.intersection(other.grams))
+        shared_count = len(self.grams & other.grams)
         return shared_count / (len(self.grams) + len(other.grams) - shared_count)
 
     def same_answer(self, other: QuestionFingerprint) -> bool:
@@ -77,20 +71,13 @@ class KnownQuestions:
 
     def __init__(self, near: float = NEAR_DUPLICATE, questions: Iterable[HybridQAQuestion] = ()) -> None:
         self.near = near
-        # Fingerprints of the questions, by table.
-        self._marks: dict[str, list[QuestionFingerprint]] = defaultdict(list)
-        # Set of questions with a gram, as one bit per question, by table and gram.
-        self._having: dict[str, dict[str, int]] = defaultdict(dict)
+        self._by_table: dict[str, list[QuestionFingerprint]] = defaultdict(list)
         for question in questions:
             self.add(question)
 
     def add(self, question: HybridQAQuestion) -> None:
         """Add the fingerprint of a question to the index."""
-        fingerprint, bits_by_gram = QuestionFingerprint.of(question), self._having[question.table_id]
-        table_questions = self._marks[question.table_id]
-        for gram in fingerprint.rarest(self.near):
-            bits_by_gram[gram] = bits_by_gram.get(gram, 0) | 1 << len(table_questions)
-        table_questions.append(fingerprint)
+        self._by_table[question.table_id].append(QuestionFingerprint.of(question))
 
     def find_repeat(self, question: HybridQAQuestion, *, same_answer: bool = False) -> str:
         """Return "equal" or "near-equal" if a question of the same table is indexed, else "".
@@ -100,29 +87,12 @@ class KnownQuestions:
             same_answer: whether near-equal questions must have the same answer, as questions from one template have
                 many answers.
         """
-        if question.table_id not in self._marks:
-            return ""
-        fingerprint, table_questions = QuestionFingerprint.of(question), self._marks[question.table_id]
-        bits_by_gram = self._having[question.table_id]
-        candidate_bits = 0
-        for gram in fingerprint.rarest(self.near):
-            candidate_bits |= bits_by_gram.get(gram, 0)
-        candidates = [table_questions[index] for index in _bits(candidate_bits)]
+        fingerprint, candidates = QuestionFingerprint.of(question), self._by_table.get(question.table_id, ())
         if any(candidate.words == fingerprint.words for candidate in candidates):
             return "equal"
         near_equal = (candidate for candidate in candidates if fingerprint.overlap(candidate) >= self.near)
-        return (
-            "near-equal"
-            if any(not same_answer or fingerprint.same_answer(candidate) for candidate in near_equal)
-            else ""
-        )
-
-
-def _bits(number: int) -> Iterator[int]:
-    """Yield the indices of the bits that are set in an integer."""
-    while number:
-        yield number.bit_length() - 1
-        number ^= 1 << (number.bit_length() - 1)
+        is_repeated = any(not same_answer or fingerprint.same_answer(candidate) for candidate in near_equal)
+        return "near-equal" if is_repeated else ""
 
 
 def find_repetitions(

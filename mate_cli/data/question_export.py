@@ -12,7 +12,7 @@ from typing import Any
 
 from mate_cli.errors import DataError
 from mate_cli.files.atomic import replace_file
-from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.layout import SUMMARY_ROW
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
@@ -82,7 +82,7 @@ def question_entry(
         rows: rows of the table to write, from 0. None writes all rows.
         answers: whether to write the answer too.
     """
-    table = example.table
+    table, answer = example.table, example.answer if answers else None
     numbers = range(len(table.rows)) if rows is None else rows
     header, body = [cell.text for cell in table.header], [[cell.text for cell in table.rows[row]] for row in numbers]
     more: Mapping[str, Any] = {
@@ -92,7 +92,9 @@ def question_entry(
         "history": list(example.history),
         "options": list(example.options),
         "passages": list(_passages(table, numbers)),
-        **(_known(example.answer) | {"scale": getattr(example, "scale", "")} if answers and example.answer else {}),
+        **(
+            {"answer": [*answer.texts], "label": answer.label, "scale": getattr(example, "scale", "")} if answer else {}
+        ),
     }
     return {
         "id": example.example_id,
@@ -100,7 +102,7 @@ def question_entry(
         "table_id": table.table_id,
         "table": {"header": header, "rows": body},
         "markdown": write_markdown(header, body),
-        **{name: value for name, value in more.items() if value not in ("", [])},
+        **{name: value for name, value in more.items() if value not in ("", [], None)},
     }
 
 
@@ -121,7 +123,3 @@ def _passages(table: Table, rows: Iterable[int]) -> Iterator[dict[str, Any]]:
             for link in cell.links:
                 if text := table.passages.get(link):
                     yield {"row": index, "column": column, "title": link, "text": text}
-
-
-def _known(answer: Answer) -> dict[str, Any]:
-    return {"answer": list(answer.texts), **({} if answer.label is None else {"label": answer.label})}

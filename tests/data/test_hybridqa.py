@@ -1,6 +1,5 @@
 import json
 import shutil
-import warnings
 from dataclasses import asdict
 
 import pytest
@@ -41,14 +40,6 @@ def test_reads_the_tags_of_questions_where_there_are_any(root):
     assert [example.question_tags for example in dataset.examples("test")] == ["WRB JJ VBZ"]
     assert [example.question_tags for example in dataset.examples_from_file(file)] == ["WRB JJ VBZ"]
     assert {example.question_tags for example in dataset.examples("train")} == {""}
-
-
-@pytest.mark.parametrize("suffix", [".tar.gz", ".tgz", ".tar.xz", ".zip"])
-def test_packed_folders_give_the_same_examples(root, suffix):
-    unpacked = everything(HybridQA(root))
-    for folder in ("released_data", "tables_tok", "request_tok"):
-        releases.pack(root, folder, suffix)
-    assert everything(HybridQA(root)) == unpacked
 
 
 def test_extra_train_is_appended_to_train_only(root, tmp_path):
@@ -180,16 +171,6 @@ def test_damage_is_named_and_nothing_is_dropped_in_silence(root, name):
     assert f"mate data check data=hybridqa data.root={root}" in problem, "the command that shows all is named"
     report = HybridQA(root).check()
     assert any(message in str(problem) for problem in report.problems)
-
-
-def test_damaged_questions_can_be_left_out_with_a_warning(root):
-    (root / "tables_tok" / "Winners_0.json").unlink()
-    dataset = HybridQA(root, damaged="skip")
-    with pytest.warns(UserWarning, match="1 problems; damaged examples are left out"):
-        assert dataset.examples("train") == []
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert len(dataset.examples("dev")) == 1
 
 
 @pytest.mark.parametrize("suffix", [".tar.gz", ".tar.xz", ".zip"])

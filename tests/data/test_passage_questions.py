@@ -69,14 +69,6 @@ def test_files_are_read_that_are_there_and_what_they_repeat_is_left_out(tmp_path
     assert report.counts["train"]["left out: on a passage of evaluation"] == 1
 
 
-def test_damage_is_told_by_name(tmp_path):
-    written(tmp_path, "train-v1.1.json", squad(question("a"), {"id": "b"}, question("c", answers=[(3, "Oslo")])))
-    report = SQuAD(tmp_path).check()
-    assert [problem.key for problem in report.problems] == ["b", "c"]
-    written(tmp_path, "train-v1.1.json", {"data": [{"title": "t"}]})
-    assert "article 0: paragraphs is missing or not a list" in str(SQuAD(tmp_path).check().problems[0])
-
-
 def test_a_window_holds_the_answer_wherever_it_stands():
     words = [f"w{place}" for place in range(40)]
     text, places = " ".join(words), []
@@ -89,12 +81,6 @@ def test_a_window_holds_the_answer_wherever_it_stands():
     assert len(set(places[10:30])) > 5, "the place in the window tells nothing"
     (whole,) = build_examples([PassageQuestion("q", "?", text, None)], window=40)
     assert (shown(whole), whole.answer) == ((text, None), None)
-
-
-def test_ids_that_occur_twice_are_told(tmp_path):
-    written(tmp_path, "train-v1.1.json", squad(question("a"), question("a", "who was born in Oslo?"), question("b")))
-    found = SQuAD(tmp_path).check().problems
-    assert [(problem.key, problem.what) for problem in found] == [("a", "the question id occurs twice")]
 
 
 def test_mrqa_reads_and_fetches_its_subsets_alone(tmp_path, monkeypatch):

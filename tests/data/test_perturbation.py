@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.data.perturbation import (
-    LENGTHS,
-    PERTURBATIONS,
-    PerturbedDataset,
-    count_tokens,
-    perturb_examples,
-)
+from mate_cli.data.perturbation import LENGTHS, PERTURBATIONS, PerturbedDataset, count_tokens, perturb_examples
 from mate_cli.errors import DataError
 from mate_cli.tables.denotation import denotation_of
 from mate_cli.tables.example import Answer, TableExample

@@ -79,13 +79,3 @@ def test_one_word_more_in_six(words, near):
     text = ["who", "won", "the", "last", "cup", "there"][:words]
     questions = [replace(FIRST, text=" ".join(text)), replace(FIRST, text=" ".join([*text[:3], "big", *text[3:]]))]
     assert bool(reasons(questions)[1]) == near
-
-
-@given(QUESTIONS, QUESTIONS)
-def test_overlap_is_symmetric_and_whole_for_equal_words_alone(one, other):
-    first, second = QuestionFingerprint.of(one), QuestionFingerprint.of(other)
-    assert first.overlap(second) == second.overlap(first)
-    assert 0 <= first.overlap(second) <= 1
-    assert first.overlap(first) == 1
-    if first.words == second.words and one.table_id == other.table_id:
-        assert KnownQuestions(questions=[one]).find_repeat(other) == "equal"

@@ -8,11 +8,7 @@ import torch
 
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.datasets.release import Release
-from mate_cli.data.loading.table_data_module import (
-    AugmentedBatches,
-    LoaderOptions,
-    TableDataModule,
-)
+from mate_cli.data.loading.table_data_module import AugmentedBatches, LoaderOptions, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.pipelines.training import _prepare_weights
 from mate_cli.tables.example import Answer, TableExample

@@ -6,8 +6,7 @@ import releases
 from golden import shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from releases import everything
-from table_releases import WIKISQL, edit_lines, write_wikisql
+from table_releases import edit_lines, write_wikisql
 
 from mate_cli.data.datasets.wikisql.reader import WikiSQL
 from mate_cli.errors import DataError
@@ -82,20 +81,6 @@ def pack_all(root):
         for path in sorted(root.glob("*.jsonl")):
             archive.add(path, f"data/{path.name}")
             path.unlink()
-
-
-def into_folder(root):
-    (root / "data").mkdir()
-    for path in sorted(root.glob("*.jsonl")):
-        path.rename(root / "data" / path.name)
-
-
-@pytest.mark.parametrize("pack", [pack_all, into_folder])
-def test_the_release_may_be_packed(root, pack):
-    unpacked = everything(WikiSQL(root, require_rows=False))
-    pack(root)
-    assert repr(everything(WikiSQL(root, require_rows=False))) == repr(unpacked)  # a number that is none equals nothing
-    assert {split: len(found) for split, found in unpacked.items()} == {s: len(q) for s, q in WIKISQL.items()}
 
 
 def test_damage_is_named_and_can_be_left_out(root):

@@ -69,13 +69,10 @@ def _export(cfg: Data) -> None:
     """
     from hydra.utils import get_class, instantiate
 
-    for key, value, condition in (
-        ("to", cfg.to, ""),
-        ("tokenizer", cfg.tokenizer or not cfg.encoding, " with encoding"),
-    ):
-        if not value:
-            hint = {"to": "Write to=questions.jsonl", "tokenizer": "Write tokenizer=minilm"}[key]
-            raise ConfigError(f"needs a value{condition}", where=key, remedy=hint)
+    if not cfg.to:
+        raise ConfigError("needs a value", where="to", remedy="Write to=questions.jsonl")
+    if cfg.encoding and not cfg.tokenizer:
+        raise ConfigError("needs a value with encoding", where="tokenizer", remedy="Write tokenizer=minilm")
     from mate_cli.data.perturbation import check_perturbations, perturb_dataset
     from mate_cli.data.question_export import export_questions
     from mate_cli.files.atomic import check_writable
@@ -109,9 +106,8 @@ def _download(dataset: object) -> None:
         from mate_cli.data.datasets.catalogue import all_datasets
 
         public_datasets = ", ".join(info.name for info in all_datasets() if info.files)
-        raise DataError(
-            "has no public release", where=type(dataset).__name__, remedy=f"Datasets with one: {public_datasets}"
-        )
+        hint = f"Datasets with one: {public_datasets}"
+        raise DataError("has no public release", where=type(dataset).__name__, remedy=hint)
     fetch()
     print(f"{getattr(dataset, 'root', 'the dataset')} is complete.")
 
@@ -121,6 +117,7 @@ def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None
     from mate_cli.files.atomic import write_text
     from mate_cli.files.safe_load import to_json
     from mate_cli.reports.dataset_tables import print_check
+    from mate_cli.reports.format import plural
     from mate_cli.terminal.console import report_console
 
     check = getattr(dataset, "check", None)
@@ -139,8 +136,5 @@ def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None
     if report_path:
         write_text(Path(report_path).expanduser(), to_json(asdict(report), indent=2))
     if report.problems:
-        raise DataError(
-            f"{len(report.problems)} problem{'s' * (len(report.problems) > 1)}",
-            where=str(getattr(dataset, "root", "")),
-            remedy="See above; report=FILE writes all",
-        )
+        problem, root = plural(len(report.problems), "problem"), str(getattr(dataset, "root", ""))
+        raise DataError(problem, where=root, remedy="See above; report=FILE writes all")

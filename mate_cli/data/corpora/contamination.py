@@ -45,10 +45,8 @@ class TableFingerprints:
         """Return whether any indexed table shares enough texts with a table that has these texts."""
         holders = (self._holders.get(text, ()) for text in texts)
         counts = Counter(table for tables in holders if len(tables) <= MAX_HOLDERS for table in tables)
-        return any(
-            count >= max(self.fewest, self.share * min(len(texts), self._sizes[table]))
-            for table, count in counts.items()
-        )
+        least = {table: max(self.fewest, self.share * min(len(texts), self._sizes[table])) for table in counts}
+        return any(count >= least[table] for table, count in counts.items())
 
 
 class EvaluationTables:

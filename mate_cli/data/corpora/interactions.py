@@ -130,10 +130,9 @@ def _corpus_table(parse: Callable[[Data], Message], data: Data, path: Path, loca
         title=_text(fields, "document_title"),
         section_title=_text(fields, "caption"),
     )
-    texts = (
-        _text(question, "original_text") or _text(question, "text") for question in interaction.get("questions", [])
-    )
-    return CorpusTable.build(table, path.name, tuple(texts))
+    questions = interaction.get("questions", [])
+    texts = tuple(_text(question, "original_text") or _text(question, "text") for question in questions)
+    return CorpusTable.build(table, path.name, texts)
 
 
 def _cells(messages: list[Message]) -> tuple[Cell, ...]:
@@ -216,11 +215,8 @@ def _decode_message(data: memoryview, message_type: str) -> Message:
         if name and wire != 2:
             raise ValueError(f"{name} is not a valid {field_type}")
         if name:
-            value = (
-                str(data[position:end], "utf-8", "replace")
-                if field_type == "text"
-                else _decode_message(data[position:end], field_type)
-            )
+            part, is_text = data[position:end], field_type == "text"
+            value = str(part, "utf-8", "replace") if is_text else _decode_message(part, field_type)
             message.setdefault(name, []).append(value)
         position = end
     return message

@@ -182,9 +182,8 @@ def merge_parts(parts: Sequence[tuple[str, Path]], folder: Path) -> dict[str, Ma
             table = pa.concat_tables(tables).replace_schema_metadata().combine_chunks()
             _, first = np.unique(table["key"].to_numpy(), return_index=True)
             part_ends = np.cumsum([len(part) for part in tables])
-            written_counts.update(
-                parts[part_index][0] for part_index in np.searchsorted(part_ends, first, side="right").tolist()
-            )
+            part_indices = np.searchsorted(part_ends, first, side="right").tolist()
+            written_counts.update(parts[index][0] for index in part_indices)
             if not writers:
                 files = [folder / f"{number:03}.parquet" for number in range(shards)]
                 writers = [stack.enter_context(pq.ParquetWriter(x, table.schema, compression="zstd")) for x in files]

@@ -327,7 +327,8 @@ class ShardSequence:
                     break
                 offset -= shard.tables
             block, block_index = divmod(offset, BLOCK)
-            row = int(self._mix(epoch, file_index, block)[block_index])
+            count = min(BLOCK, shard.tables - block * BLOCK)
+            row = int(_permute((*self.seed, epoch, file_index, block), count)[block_index])
             read_table = partial(self._table, file_index, block, row)
             yield StreamedTable(epoch, number, shard.head + block * BLOCK + row, read_table)
 
@@ -339,11 +340,6 @@ class ShardSequence:
             order.sort(key=lambda file_index: bool(shards[file_index].tail) - bool(shards[file_index].head))
             self._epoch = epoch, order
         return self._epoch[1]
-
-    def _mix(self, epoch: int, file_index: int, block: int) -> np.ndarray:
-        """Return the random order of the tables of one block of a file in an epoch, as indices in the block."""
-        count = min(BLOCK, self.shards[file_index][1].tables - block * BLOCK)
-        return _permute((*self.seed, epoch, file_index, block), count)
 
     def _table(self, file_index: int, block: int, row: int) -> CorpusTable:
         if self._block is None or self._block[0] != (file_index, block):

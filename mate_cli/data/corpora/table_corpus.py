@@ -116,7 +116,7 @@ class TableCorpus(StreamedDataset):
         dataset_names = {*self.sources, *(name.partition("/")[0] for name in self.excluded)}
         paths = [self.datasets / name for name in dataset_names]
         paths += [Path(source).expanduser() for source in self.sources]
-        files = [file for path in paths for file in _files_below(path)]
+        files = [file for path in paths for file in (path, *path.rglob("*")) if file.is_file()]
         versions = sorted({(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files})
         content = [LAYOUT, tuple(self.sources), sorted(self.excluded), tuple(self.shards), versions]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
@@ -159,7 +159,7 @@ class TableCorpus(StreamedDataset):
         if split != "dev":
             return []
         tables = (table for shard in self.files for table in islice(read_shard(shard.path), shard.held_out))
-        return [_held_out_example(table) for table in tables]
+        return [TableExample(t.key, "\n".join(t.texts)[:MAX_TEXT_LENGTH], t.table, Answer(())) for t in tables]
 
     def check(self) -> CheckReport:
         """Prepare the corpus, and report counts, excluded tables by reason, and table sizes."""
@@ -243,22 +243,11 @@ class TableCorpus(StreamedDataset):
                 raise DataError(problem, where=str(self.folder), remedy=hint) from error
 
 
-def _held_out_example(table: CorpusTable) -> TableExample:
-    return TableExample(table.key, "\n".join(table.texts)[:MAX_TEXT_LENGTH], table.table, Answer(()))
-
-
-def _files_below(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    return [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else []
-
-
 def _find_shards(pattern: str) -> list[Path]:
     path = Path(pattern).expanduser()
     paths = [path] if path.is_file() else sorted(path.parent.glob(path.name)) if path.name else []
     files = [file for path in paths for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
     if not files:
-        raise DataError(
-            "there is no such file", where=pattern, remedy="Name Parquet files, a folder of them or a pattern"
-        )
+        hint = "Name Parquet files, a folder of them or a pattern"
+        raise DataError("there is no such file", where=pattern, remedy=hint)
     return files

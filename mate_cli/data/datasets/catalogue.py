@@ -180,9 +180,8 @@ def read_info(folder: Path) -> DatasetInfo:
         package = homes.get(folder.parent, datasets.__name__)
         return DatasetInfo(name=folder.name, package=package, **json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
-        raise DataError(
-            f"does not describe a dataset ({error})", where=str(file), remedy=f"See {DatasetInfo.__name__}"
-        ) from error
+        hint = f"See {DatasetInfo.__name__}"
+        raise DataError(f"does not describe a dataset ({error})", where=str(file), remedy=hint) from error
 
 
 def _folders() -> dict[str, Path]:

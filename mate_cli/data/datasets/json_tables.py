@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from mate_cli.data.check import Problem, parse_json_as
 from mate_cli.data.datasets.file_formats import (
@@ -106,11 +106,10 @@ class TatQA(JsonTables):
 
     find: Literal["equal", "holding"] = "equal"
 
-    @property
-    def split_files(self) -> Mapping[str, str]:
-        """Path of the question file of each split. The answers of test are in a separate file."""
-        names = {"train": "train", "dev": "dev", "test": "test_gold"}
-        return {split: f"dataset_raw/tatqa_dataset_{name}.json" for split, name in names.items()}
+    split_files: ClassVar[Mapping[str, str]] = {
+        split: f"dataset_raw/tatqa_dataset_{name}.json"
+        for split, name in {"train": "train", "dev": "dev", "test": "test_gold"}.items()
+    }
 
     def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> Iterator[TableExample]:
         """Yield the questions of one JSON entry, which are about the same table.
@@ -159,10 +158,7 @@ class FeTaQA(JsonTables):
 
     metric = "mate_cli.metrics.text_overlap.FreeTexts"
 
-    @property
-    def split_files(self) -> Mapping[str, str]:
-        """Path of the question file of each split, relative to the root of the dataset."""
-        return {split: f"data/fetaQA-v1_{split}.jsonl" for split in ("train", "dev", "test")}
+    split_files: ClassVar[Mapping[str, str]] = {s: f"data/fetaQA-v1_{s}.jsonl" for s in ("train", "dev", "test")}
 
     def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> list[TableExample]:
         """Return a list with the only question of a JSON entry, see `JsonTables.parse`."""
@@ -227,10 +223,7 @@ class ToTTo(JsonTables):
     metric = "mate_cli.metrics.text_overlap.LowerCaseTexts"
     untrainable = "asks for new sentences, which no network here writes"
 
-    @property
-    def split_files(self) -> Mapping[str, str]:
-        """Path of the data file of each split, relative to the root of the dataset."""
-        return {split: f"totto_data/totto_{split}_data.jsonl" for split in ("train", "dev")}
+    split_files: ClassVar[Mapping[str, str]] = {s: f"totto_data/totto_{s}_data.jsonl" for s in ("train", "dev")}
 
     def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> list[TableExample]:
         """Return a list with the only example of a JSON entry, a description of highlighted cells.
@@ -298,11 +291,10 @@ class InfoTabS(Release):
     archives = ("infotabs*",)
     metric = "mate_cli.metrics.system_answers.Inferences"
 
-    @property
-    def split_files(self) -> Mapping[str, str]:
-        """Path of the hypothesis file of each split, relative to the root of the dataset."""
-        names = {"train": "train", "dev": "dev"} | {f"alpha{number}": f"test_alpha{number}" for number in (1, 2, 3)}
-        return {split: f"data/maindata/infotabs_{name}.tsv" for split, name in names.items()}
+    split_files: ClassVar[Mapping[str, str]] = {
+        **{split: f"data/maindata/infotabs_{split}.tsv" for split in ("train", "dev")},
+        **{f"alpha{number}": f"data/maindata/infotabs_test_alpha{number}.tsv" for number in (1, 2, 3)},
+    }
 
     def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
         """Yield the valid hypotheses of a split, in the order of the file. See `Release.read`."""

@@ -241,7 +241,8 @@ def build_examples(questions: Sequence[PassageQuestion], window: int | None = No
 
 
 def _example(question: PassageQuestion, window: int | None, tables: dict[tuple[str, str], Table]) -> TableExample:
-    target = _most_frequent(question.answers or ())
+    counts = Counter(span.text for span in question.answers or ())
+    target = min(question.answers or (), key=lambda span: (-counts[span.text], len(span.text)), default=None)
     window_start, window_end = _window(question, target, window)
     title = f"{question.title.replace('_', ' ').strip()} : " if question.title.strip() else ""
     text, key = f"{title}{question.passage[window_start:window_end]}", digest_passage(question.passage)
@@ -254,15 +255,6 @@ def _example(question: PassageQuestion, window: int | None, tables: dict[tuple[s
         span = (start, start + len(target.text)) if target else None
         answer = Answer(texts, ((0, 0),), "passage", span=span)
     return TableExample(question.name, question.question.strip(), table, answer)
-
-
-def _most_frequent(spans: Sequence[Span]) -> Span | None:
-    """Return the answer that most annotators gave, or None if there is no answer.
-
-    Of equally frequent answers, the shortest answer is returned, then the first.
-    """
-    counts = Counter(span.text for span in spans)
-    return min(spans, key=lambda span: (-counts[span.text], len(span.text))) if spans else None
 
 
 def _window(question: PassageQuestion, answer: Span | None, words: int | None) -> tuple[int, int]:
@@ -279,11 +271,7 @@ def _window(question: PassageQuestion, answer: Span | None, words: int | None) -
     if words is None or len(bounds) <= words:
         return full_span
     start, stop = (answer.start, answer.start + len(answer.text)) if answer else (0, 0)
-    answer_words = [
-        index
-        for index, (word_start, word_end) in enumerate(bounds)
-        if answer and word_start < stop and word_end > start
-    ]
+    answer_words = [index for index, word in enumerate(bounds) if word[0] < stop and word[1] > start]
     last_start = len(bounds) - words
     earliest, latest = (
         (max(0, answer_words[-1] + 1 - words), min(answer_words[0], last_start)) if answer_words else (0, last_start)

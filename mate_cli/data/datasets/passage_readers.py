@@ -91,11 +91,8 @@ def _squad_answers(entry: Entry) -> tuple[Span, ...] | None:
     """
     if require_type(entry.get("is_impossible", False), bool, "is_impossible"):
         return ()
-    parts = (
-        (require_part(answer, "text", str), require_part(answer, "answer_start", int))
-        for answer in require_part(entry, "answers", list)
-    )
-    spans = tuple(Span(*part) for part in parts)
+    answers = require_part(entry, "answers", list)
+    spans = [Span(require_part(answer, "text", str), require_part(answer, "answer_start", int)) for answer in answers]
     visible = tuple(span for span in spans if span.text.strip())
     return None if spans and not visible else visible
 

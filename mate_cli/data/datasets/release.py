@@ -176,9 +176,8 @@ class Release(ABC):
             reasons = [self.skip_reason(example) for example in examples]
             self._included[split] = [example for example, reason in zip(examples, reasons, strict=True) if not reason]
             for reason, count in Counter(filter(None, reasons)).items():
-                warnings.warn(
-                    f"{self.name} {split}: {count:,} of {len(examples):,} questions left out ({reason}).", stacklevel=2
-                )
+                text = f"{self.name} {split}: {count:,} of {len(examples):,} questions left out ({reason})."
+                warnings.warn(text, stacklevel=2)
         return list(self._included[split])
 
     def first_examples(self, split: str, count: int) -> list[TableExample]:
@@ -209,11 +208,9 @@ class Release(ABC):
         """
         if split not in self.splits:
             split_file = self.split_files.get(split)
-            raise DataError(
-                f"has no split {split!r}; choose from {', '.join(self.splits)}",
-                where=str(self.root),
-                remedy=f"Put {split_file} into {self.root}" if split_file else f"Choose split={self.splits[-1]}",
-            )
+            problem = f"has no split {split!r}; choose from {', '.join(self.splits)}"
+            hint = f"Put {split_file} into {self.root}" if split_file else f"Choose split={self.splits[-1]}"
+            raise DataError(problem, where=str(self.root), remedy=hint)
         if split not in self._splits:
             problems: list[Problem] = []
             with Progress(f"reading {self.name} {split}"):
@@ -233,9 +230,7 @@ class Release(ABC):
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
         empty_entries = find_empty_entries(splits, files, self.skip_reason, (*problems, *self.suspicions), self.unit)
-        used_examples = {
-            split: [example for example in part if not self.skip_reason(example)] for split, part in splits.items()
-        }
+        used_examples = {split: [e for e in part if not self.skip_reason(e)] for split, part in splits.items()}
         # A public release answers all of its questions. Files of a user may leave some answers out.
         unanswered = [*find_unanswered(used_examples, files)]
         damage, remarks = (unanswered, []) if self.published else ([], unanswered)
@@ -320,27 +315,21 @@ class Release(ABC):
         get = f"download the files: {by_hand}" if by_hand else f"type: mate data download {self.arguments}"
         other_hint = f"Give another data.root, or {get}"
         hint = f"They are in another folder: {format_setting('data.root', lower)}" if lower else other_hint
-        return DataError(
-            f"{folder_problem}; searched for {', '.join(files)} (also packed: .gz, .bz2, .xz, .zip; or in an archive: "
-            ".tar, .tar.*, .zip)",
-            where=str(self.root),
-            remedy=hint,
-        )
+        forms = "also packed: .gz, .bz2, .xz, .zip; or in an archive: .tar, .tar.*, .zip"
+        problem = f"{folder_problem}; searched for {', '.join(files)} ({forms})"
+        return DataError(problem, where=str(self.root), remedy=hint)
 
     def _find_folder(self, files: Sequence[str]) -> Path | None:
         """Search the folders below and above the root for missing files, to suggest another `data.root`.
 
         Return the folder with the files, or None if no folder has them.
         """
-        is_inside = self.root.is_file() or any(
-            PurePosixPath(file).parts[:-1][:1] == (self.root.name,) for file in files
-        )
+        is_inside = self.root.is_file() or (self.root.name,) in [PurePosixPath(file).parts[:-1][:1] for file in files]
         folders = [*folders_below(self.root), *(self.root.parents[:2] if is_inside else ())]
         names = [str(PurePosixPath(subfolder, file)) for subfolder in self.folders for file in files]
         candidates = ((folder, name) for folder in folders for name in names)
-        return next(
-            (folder for folder, name in candidates if find_file(folder, name) or find_store(folder, name)), None
-        )
+        found = (folder for folder, name in candidates if find_file(folder, name) or find_store(folder, name))
+        return next(found, None)
 
     def _found_splits(self) -> tuple[str, ...]:
         return tuple(split for split, file in self.split_files.items() if self._has_file(file))

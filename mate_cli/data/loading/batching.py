@@ -77,10 +77,9 @@ def plan_schedule(
     """
     check_shares(batch_size, ranks)
     if examples < batch_size:
-        raise ConfigError(
-            f"the training split has {examples} usable examples, fewer than trainer.batch_size={batch_size}",
-            remedy=f"Set trainer.batch_size={max(ranks, examples - examples % ranks)} or less, or use more data",
-        )
+        problem = f"the training split has {examples} usable examples, fewer than trainer.batch_size={batch_size}"
+        hint = f"Set trainer.batch_size={max(ranks, examples - examples % ranks)} or less, or use more data"
+        raise ConfigError(problem, remedy=hint)
     limits = [max_steps] if max_steps else []
     if max_epochs:
         limits.append(max(1, round(max_epochs * (examples // batch_size))))
@@ -100,11 +99,9 @@ def check_shares(batch_size: int, ranks: int) -> None:
     if batch_size % ranks:
         equal = ", ".join(str(number) for number in range(1, ranks) if batch_size % number == 0)
         next_multiple = -(-batch_size // ranks) * ranks
-        raise ConfigError(
-            f"trainer.batch_size={batch_size} cannot be divided among {ranks} processes",
-            where="hardware.devices",
-            remedy=f"Set devices x nodes to one of {equal}, or set trainer.batch_size={next_multiple}",
-        )
+        problem = f"trainer.batch_size={batch_size} cannot be divided among {ranks} processes"
+        hint = f"Set devices x nodes to one of {equal}, or set trainer.batch_size={next_multiple}"
+        raise ConfigError(problem, where="hardware.devices", remedy=hint)
 
 
 class LengthGroupedBatches(Sampler[list[Any]]):

@@ -154,12 +154,10 @@ class EncodedSplit:
             if len(flat):
                 stored_values[name] = flat
         for name in [name for name in stored_values if len(self._columns[name].axes) > 1]:
-            stored_values[name] = stored_values[name].reshape(
-                _shape(self._columns[name].axes, stored_values[name].size, stored_values)
-            )
-        more = {
-            self._columns[name]: stored_values.pop(name) for name in [*stored_values] if name.startswith(ADDED_PREFIX)
-        }
+            shape = _shape(self._columns[name].axes, stored_values[name].size, stored_values)
+            stored_values[name] = stored_values[name].reshape(shape)
+        added_names = [name for name in stored_values if name.startswith(ADDED_PREFIX)]
+        more = {self._columns[name]: stored_values.pop(name) for name in added_names}
         return TableEncoding(example_id=self._names[self.rows[index]], **stored_values, more=more)
 
 
@@ -174,8 +172,7 @@ def _read_part(path: Path) -> pa.Table:
     # Touch the file for `prune_cache`. Ignore errors, because the file may belong to another user.
     with suppress(OSError):
         os.utime(path)
-    damaged = wrap_file_errors(path, DataError, "these encodings are damaged", "Remove this file")
-    with damaged:
+    with wrap_file_errors(path, DataError, "these encodings are damaged", "Remove this file"):
         if not path.is_file():  # a pipe would be waited for
             raise ValueError("it is not a regular file")
         with pa.memory_map(str(path)) as file:
@@ -203,10 +200,6 @@ def _read_counts(columns: Mapping[str, _Column]) -> tuple[np.ndarray, ...]:
     assert tokens is not None
     assert offsets is not None
     return np.diff(tokens).astype(int), uncut.copy(), np.diff(offsets) > 0, cuts.astype(np.int32)
-
-
-def _is_sparse(array: Array) -> bool:
-    return array.is_float and len(array.axes) > 1 and not array.fill
 
 
 def _shape(axes: tuple[str | int, ...], size: int, arrays: Mapping[str, np.ndarray]) -> list[int]:
@@ -246,16 +239,14 @@ def encode_split(
     digest, digests = _digest_each(examples)
     # Examples of one table are adjacent, because the serializer computes the facts of a table once.
     order = [*chain.from_iterable(group_by_table(examples))]
-    index_parts = [order[start : start + size] for start in range(0, len(order), size)]
-    names = (
-        _name(hashlib.sha256(b"".join(digests[index] for index in part)).hexdigest(), encoder_key)
-        for part in index_parts
-    )
-    parts = [
-        (f"{part_name}{ENDING}", [examples[index] for index in part])
-        for part_name, part in zip(names, index_parts, strict=True)
-    ]
-    if not _can_be_shared(serializer, examples):
+    parts = []
+    for start in range(0, len(order), size):
+        indices = order[start : start + size]
+        part_digest = hashlib.sha256(b"".join(digests[index] for index in indices)).hexdigest()
+        parts.append((f"{_name(part_digest, encoder_key)}{ENDING}", [examples[index] for index in indices]))
+    # Subprocesses can use neither a network that ranks rows nor classes of `__main__`.
+    modules = {type(item).__module__ for item in (serializer, *examples[:1])}
+    if getattr(serializer, "ranker", None) is not None or "__main__" in modules:
         processes = 1
     paths = _write_parts(serializer, folder, parts, name, processes)
 
@@ -278,13 +269,10 @@ def _write_parts(
     # Processes that encode the same examples start with different parts.
     random.Random().shuffle(missing_parts)
     try:
-        with (
-            Progress(
-                f"encoding {name}", sum(len(examples_of_part) for _, examples_of_part in missing_parts), "examples"
-            ) as progress,
-            closing(map_on_cores(partial(_write_part, serializer), missing_parts, processes)) as counts,
-        ):
-            for count in counts if missing_parts else ():
+        total = sum(len(examples) for _, examples in missing_parts)
+        written_counts = map_on_cores(partial(_write_part, serializer), missing_parts, processes)
+        with Progress(f"encoding {name}", total, "examples") as progress, closing(written_counts):
+            for count in written_counts:
                 progress.advance(count)
     except BaseException as error:
         # Remove the temporary files of the subprocesses, which were killed.
@@ -363,15 +351,13 @@ def _write_column(name: str, array: Array, values: Sequence[Any]) -> Iterator[tu
     if not array.axes:
         yield name, pa.array(np.array(values)).cast(arrow_type)
         return
-    if _is_sparse(array):
+    if array.is_float and len(array.axes) > 1 and not array.fill:
         # Compare bits, because a negative zero must be stored.
         indices = [np.flatnonzero(row.view(np.int32)) for row in values]
         sizes = [[row.size] * bool(row.size) for row in values]
         yield (
             name + PLACES,
-            _lists(
-                [np.array([*size, *row_indices], np.int32) for size, row_indices in zip(sizes, indices, strict=True)]
-            ),
+            _lists([np.array([*size, *row], np.int32) for size, row in zip(sizes, indices, strict=True)]),
         )
         values = [row[row_indices] for row, row_indices in zip(values, indices, strict=True)]
     yield name, _lists(values, arrow_type)
@@ -408,15 +394,6 @@ def prune_cache(folder: Path, days: float) -> tuple[int, int]:
         # The folder may also contain temporary files of killed processes.
         shutil.rmtree(path, ignore_errors=True)
     return len(files), size
-
-
-def _can_be_shared(serializer: Serializer, examples: Sequence[TableExample]) -> bool:
-    """Return whether subprocesses can encode the examples.
-
-    Subprocesses can use neither a network that ranks rows nor classes of `__main__`.
-    """
-    modules = {type(item).__module__ for item in (serializer, *examples[:1])}
-    return getattr(serializer, "ranker", None) is None and "__main__" not in modules
 
 
 def digest_of(examples: Sequence[TableExample], maker: str) -> str:
@@ -469,10 +446,8 @@ def _digest_each(examples: Sequence[TableExample]) -> tuple[str, list[bytes]]:
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever an example has
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
-    raise DataError(
-        f"examples with a {type(value).__name__} cannot be cached",
-        remedy="Use only texts, numbers, tuples, dictionaries and dataclasses",
-    )
+    hint = "Use only texts, numbers, tuples, dictionaries and dataclasses"
+    raise DataError(f"examples with a {type(value).__name__} cannot be cached", remedy=hint)
 
 
 def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
@@ -493,10 +468,8 @@ def digest_code(kinds: Collection[type]) -> str:
         kinds: classes of serializers and examples.
     """
     names = {base.__module__ for kind in kinds for base in kind.__mro__}
-    excluded_modules = (sys.stdlib_module_names, {mate_cli.__name__})
-    user_modules = sorted(
-        name for name in names if not any(name.partition(".")[0] in excluded for excluded in excluded_modules)
-    )
+    known_modules = {*sys.stdlib_module_names, mate_cli.__name__}
+    user_modules = sorted(name for name in names if name.partition(".")[0] not in known_modules)
     files = [Path(file) for name in user_modules if (file := getattr(sys.modules[name], "__file__", None))]
     for paper_folder in {paper_folder for name in names if (paper_folder := find_room(name))}:
         files += sorted(paper_folder.rglob("*.py"))

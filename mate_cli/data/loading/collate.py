@@ -57,10 +57,8 @@ def _padded(array: Array, rows: Sequence[Any], encodings: Sequence[TableEncoding
         return None
     # Copy the features of each cell to its tokens.
     if array.axes[0] == "S":
-        rows = [
-            values if values is None else values[encoding.cells]
-            for values, encoding in zip(rows, encodings, strict=True)
-        ]
+        pairs = zip(rows, encodings, strict=True)
+        rows = [values if values is None else values[encoding.cells] for values, encoding in pairs]
     if array.axes == ("T",):
         size = [length]
     else:

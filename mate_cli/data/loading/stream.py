@@ -126,10 +126,8 @@ class TableStream(Dataset[TableBatch]):
 
     def sample_encodings(self, count: int) -> list[TableEncoding]:
         """Generate up to `count` training examples from the first tables of the first lane of files."""
-        encodings = [
-            encoding for row in self.lanes[0].rows(0, min(count, self.lanes[0].size)) for encoding in self._make(row)
-        ]
-        return encodings[:count]
+        rows = self.lanes[0].rows(0, min(count, self.lanes[0].size))
+        return [encoding for row in rows for encoding in self._make(row)][:count]
 
     def __getitem__(self, number: int) -> TableBatch:
         """Return the micro-batch at an index that counts the micro-batches of all ranks since the start.

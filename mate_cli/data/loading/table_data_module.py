@@ -142,10 +142,9 @@ class AugmentedBatches(Batches):
         Args:
             draws: pairs of the index of an encoding and the number of the sample, see `PlacedBatches`.
         """
-        seed = self.loading.seed
-        return self.loading.batch(
-            [self.change(self.encodings[index], np.random.default_rng((seed, 5, number))) for index, number in draws]
-        )
+        generators = (np.random.default_rng((self.loading.seed, 5, number)) for _, number in draws)
+        encodings = (self.encodings[index] for index, _ in draws)
+        return self.loading.batch(list(map(self.change, encodings, generators)))
 
 
 class TableDataModule:
@@ -214,22 +213,16 @@ class TableDataModule:
 
         A task that needs gold answers cannot predict questions without an answer.
         """
-        return split in self.dataset.splits and bool(
-            take_selected(self.evaluation_examples, partial(self._read, split), 1)
-        )
+        read = partial(self._read, split)
+        return split in self.dataset.splits and bool(take_selected(self.evaluation_examples, read, 1))
 
     def split_marks(self) -> dict[str, str]:
         """Return a text per split with the number and a digest of its examples, without encoding them."""
         from mate_cli.data.loading.cache import digest_examples
 
         splits = [(name, False) for name in self.dataset.splits if name != "train" and self.has_examples(name)]
-        splits_and_examples = [
-            (name, self.examples(name, training=training)) for name, training in [("train", True), *splits]
-        ]
-        return {
-            name: f"{len(examples):,} examples, digest {digest_examples(examples)[:12]}"
-            for name, examples in splits_and_examples
-        }
+        parts = {name: self.examples(name, training=training) for name, training in [("train", True), *splits]}
+        return {name: f"{len(part):,} examples, digest {digest_examples(part)[:12]}" for name, part in parts.items()}
 
     def _require_examples(self, examples: list[TableExample], split: str) -> list[TableExample]:
         if examples:
@@ -343,7 +336,9 @@ class TableDataModule:
 
     def loader_encoded(self, encodings: EncodedSplit | EncodedExamples) -> DataLoader[TableBatch]:
         """Return a data loader of this rank's evaluation batches of some encodings, longest first."""
-        batches = batch_by_length(encodings, 2 * self.loading.micro_batch)
+        # Longest first.
+        order, size = (-encodings.lengths).argsort(kind="stable").tolist(), 2 * self.loading.micro_batch
+        batches = [order[start : start + size] for start in range(0, len(order), size)]
         rank_batches = batches_of_rank(batches, self.loading.rank, self.loading.ranks)
         return self._batches(Batches(encodings, self.loading), rank_batches)
 
@@ -384,12 +379,6 @@ def take_selected(
 def _portions(limit: int) -> int:
     """Return `limit` rounded up to a multiple of `PORTION`, as the number of examples to read first."""
     return PORTION * -(-limit // PORTION)
-
-
-def batch_by_length(encodings: EncodedSplit | EncodedExamples, size: int) -> list[list[int]]:
-    """Sort encodings by length, and return the indices of batches of `size`, longest first."""
-    order = (-encodings.lengths).argsort(kind="stable").tolist()
-    return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def batches_of_rank(batches: list[list[int]], rank: int, ranks: int) -> list[list[int]]:

@@ -118,9 +118,8 @@ def _pairs(
 ) -> Iterator[Pair]:
     for text in _shuffle(texts, rng, rewriting):
         sentences = _sentences(text)
-        for candidate in _shuffle(
-            replaceable_mentions(references, " ".join(sentences), rewriting.clear), rng, rewriting
-        ):
+        mentions = replaceable_mentions(references, " ".join(sentences), rewriting.clear)
+        for candidate in _shuffle(mentions, rng, rewriting):
             if candidate.support or rewriting.unsupported_share:
                 for sentence in sentences:
                     pair = _rewrite(candidate, sentence, rng, rewriting)
@@ -338,13 +337,8 @@ def _is_part_of_name(text: str, start: int, end: int) -> bool:
     """
     if (following_match := _NAME_AFTER.match(text, end)) and not following_match.group()[-1].islower():
         return True
-    preceding_match = _WORD_BEFORE.search(text, max(0, start - 40), start)
-    return (
-        preceding_match is not None
-        and preceding_match[2][0].isupper()
-        and preceding_match[1] is not None
-        and preceding_match[1] not in ".!?"
-    )
+    preceding = _WORD_BEFORE.search(text, max(0, start - 40), start)
+    return bool(preceding and preceding[2][0].isupper() and preceding[1] and preceding[1] not in ".!?")
 
 
 def _cell_keys(cell: Cell) -> Iterable[Key]:

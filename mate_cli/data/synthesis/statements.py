@@ -164,10 +164,8 @@ class _Writer:
     def _compare(self, lhs: tuple[Expression, Values], rhs: tuple[Expression, Values], label: bool) -> str | None:
         for comparator in self._shuffled(COMPARATORS):
             if compare_values(lhs[1], rhs[1], comparator) is label:
-                first, second = (
-                    _format_operand(expression_or_values, self._values.names)
-                    for expression_or_values in self._with_constants(lhs, rhs)
-                )
+                sides = self._with_constants(lhs, rhs)
+                first, second = (_format_operand(side, self._values.names) for side in sides)
                 return f"{first} {comparator} {second}"
         return None
 
@@ -275,9 +273,8 @@ def part_statements(
         entries += [(SYNTHETIC, *statement) for statement in statements if _words(statement.text) <= max_words]
     if rewriting is not None:
         passages_of_other_parts = set(table.table.passages.values()).difference(part.passages.values())
-        texts = dict.fromkeys(
-            text for text in (*table.texts, *part.passages.values()) if text not in passages_of_other_parts
-        )
+        all_texts = (*table.texts, *part.passages.values())
+        texts = dict.fromkeys(text for text in all_texts if text not in passages_of_other_parts)
         for pair in counterfactual_pairs(TableReferences(part), texts, rng, rewriting):
             if _words(pair.positive) <= max_words >= _words(pair.negative):
                 entries += [(COUNTERFACTUAL, pair.positive, 1), (COUNTERFACTUAL, pair.negative, 0)]

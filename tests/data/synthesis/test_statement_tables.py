@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from statement_reader import within_chance
+from test_statements import within_chance
 
 from mate_cli.data.corpora.shards import CorpusTable
 from mate_cli.data.corpora.statement_tables import StatementTables, draw_of_kind, draw_statement

@@ -1,13 +1,12 @@
 from collections import Counter
+from math import sqrt
 
 import numpy as np
 import pytest
 from golden import numbers
 from hypothesis import given
 from hypothesis import strategies as st
-from statement_reader import StatementReader, within_chance
 
-from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.synthesis.statement_values import compare_values, statement_number
 from mate_cli.data.synthesis.statements import Grammar, synthesize, table_parts
 from mate_cli.tables.table import Cell, Table
@@ -19,6 +18,11 @@ GRAMMAR = Grammar()
 
 def make_table(header, rows):
     return Table("t", tuple(map(Cell, header)), tuple(tuple(map(Cell, row)) for row in rows))
+
+
+def within_chance(hits, draws, share):
+    """Whether a count is within 4.4 standard deviations of its expectation, which one in 100,000 is not."""
+    return abs(hits - draws * share) <= 4.4 * sqrt(draws * share * (1 - share))
 
 
 def golden_table(name):
@@ -52,40 +56,6 @@ def test_statements_are_the_references_word_for_word(table):
         assert made == [(it["text"], it["label"]) for it in case["statements"]]
 
 
-@cases
-def test_the_reader_confirms_the_labels_of_the_reference(table):
-    for case in golden_cases(table):
-        for said in case["statements"]:
-            assert StatementReader(golden_table(table)).verdicts(said["text"]) == {said["label"]}
-
-
-numbers = st.sampled_from(["7", "12", "2,000", "2000", "-3", "0.1", "0.25", "1.5", "1e3"])
-words = st.sampled_from(["red", "blue", "a is b", "x, y", "when", "is", "and", "", "-", "n/a", "Red"])
-
-
-@st.composite
-def statement_tables(draw):
-    names = draw(st.lists(st.sampled_from(["Team", "Points", "Year", "is", "the total", ""]), min_size=2, max_size=4))
-    columns = [draw(st.sampled_from([numbers, words, numbers | words])) for _ in names]
-    rows = draw(st.lists(st.tuples(*columns), min_size=2, max_size=7))
-    return make_table(names, rows)
-
-
-@given(statement_tables(), st.integers(0, 9), st.booleans())
-def test_every_label_agrees_with_the_reader(table, seed, blanks):
-    grammar = Grammar(count_share=0.2, blanks=blanks, attempts=5)
-    for made in synthesize(table, np.random.default_rng(seed), grammar):
-        assert made.label in StatementReader(table).verdicts(made.text), made.text
-
-
-@pytest.mark.long
-def test_labels_of_thousands_of_statements_agree_with_the_reader_and_are_clear():
-    tables = {example.table.table_id: example.table for example in Sample().examples("train")}
-    made = list(made_of(tables.values(), range(20)))
-    assert len(made) > 2000
-    assert all(StatementReader(part).verdicts(it.text) == {it.label} for part, it in made)
-
-
 @pytest.mark.long
 def test_each_label_and_the_share_of_counts_is_as_asked():
     table = golden_table("t2")
@@ -94,24 +64,6 @@ def test_each_label_and_the_share_of_counts_is_as_asked():
         made = [it for _ in range(1000) for it in synthesize(table, rng, grammar)]
         assert Counter(it.label for it in made) == {1: 1000, 0: 1000}
         assert within_chance(sum("the count" in it.text for it in made), 2000, share)
-
-
-@pytest.mark.long
-def test_comparators_and_constants_have_their_shares():
-    rng, table = np.random.default_rng(1), golden_table("t2")
-    made = [it.text for _ in range(1000) for it in synthesize(table, rng, Grammar(count_share=1))]
-    reader = StatementReader(table)
-    sides: Counter[str] = Counter()
-    comparators: Counter[str] = Counter()
-    for text in made:
-        (left, comparator, right) = next(iter(reader.readings(text)))
-        sides["left" if isinstance(left, str) else "right" if isinstance(right, str) else "none"] += 1
-        comparators[comparator] += 1
-    assert within_chance(sides["left"], 2000, 0.5)
-    assert within_chance(sides["right"], 2000, 0.25)
-    unequal = comparators["is greater than"] + comparators["is less than"]
-    assert within_chance(comparators["is less than"], unequal, 0.5), "both sides are drawn in the same way"
-    assert comparators["is"] > 200
 
 
 def test_sentences_have_no_holes_unless_asked_for():

@@ -77,9 +77,8 @@ def _question(
         return None
     answer, tags = entry.get("answer-text"), str(entry.get("question_postag") or "")
     if answer is not None and (not isinstance(answer, str) or not answer.strip()):
-        problems.append(
-            Problem(file, key, "the answer is empty" if isinstance(answer, str) else "the answer is not text")
-        )
+        fault = "empty" if isinstance(answer, str) else "not text"
+        problems.append(Problem(file, key, f"the answer is {fault}"))
         return None
     source = "" if answer is None else sources.get(key, "missing")
     return HybridQAQuestion(key, entry["question"], entry["table_id"], answer, source, tags)
@@ -192,7 +191,6 @@ def attach_passages(table: Table, content: bytes, problems: list[Problem]) -> Ta
         return table
     links = dict.fromkeys(link for _, _, cell in table.cells() for link in cell.links)
     passages = {link: raw[link] for link in links if isinstance(raw.get(link), str)}
-    problems += [
-        Problem(file, link, "is linked from the table but has no passage") for link in links if link not in passages
-    ]
+    absent = (link for link in links if link not in passages)
+    problems += [Problem(file, link, "is linked from the table but has no passage") for link in absent]
     return replace(table, passages=passages)

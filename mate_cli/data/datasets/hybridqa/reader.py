@@ -83,15 +83,9 @@ class HybridQA(Release):
         self._raw: dict[str, dict[str, bytes]] = {"tables_tok": {}, "request_tok": {}}
         self._tables: dict[str, tuple[Table | None, list[Problem]]] = {}
 
-    @property
-    def split_files(self) -> Mapping[str, str]:
-        """Path of the question file of each split, such as `released_data/dev.json`."""
-        return {split: f"released_data/{split}.json" for split in ("train", "dev", "test")}
+    split_files: ClassVar[Mapping[str, str]] = {s: f"released_data/{s}.json" for s in ("train", "dev", "test")}
 
-    @property
-    def wanted_files(self) -> Sequence[str]:
-        """Names of the folders that the dataset requires, for error messages."""
-        return FOLDERS
+    wanted_files: ClassVar[Sequence[str]] = FOLDERS
 
     def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
         """Return the valid questions of a split, in the order of the files. See `Release.read`."""
@@ -270,8 +264,6 @@ class HybridQA(Release):
     def _read_tables(self, table_ids: Collection[str]) -> None:
         """Read and cache the tables with these ids, except tables that are cached already."""
         missing_ids = [table_id for table_id in table_ids if table_id not in self._tables]
-        if not missing_ids:
-            return
         for folder, contents in self._raw.items():
             self._read_raw(folder, [table_id for table_id in missing_ids if table_id not in contents])
         for table_id in missing_ids:
@@ -284,12 +276,10 @@ class HybridQA(Release):
         requested_ids = set(table_ids)
         # One pass over a .tar archive reads the tables of all splits.
         if not store.is_dir() and store.suffix != ".zip":
-            requested_ids |= {
-                q.table_id for split in self.splits for q in self._read_questions(split, [])
-            } - self._tables.keys()
-        for name, content in read_members(
-            store, f"{self.prefix}{folder}", {f"{table_id}.json" for table_id in requested_ids}
-        ):
+            questions = (question for split in self.splits for question in self._read_questions(split, []))
+            requested_ids |= {question.table_id for question in questions} - self._tables.keys()
+        names = {f"{table_id}.json" for table_id in requested_ids}
+        for name, content in read_members(store, f"{self.prefix}{folder}", names):
             self._raw[folder][name.removesuffix(".json")] = content
 
     def _parse(self, table_id: str) -> tuple[Table | None, list[Problem]]:
@@ -319,15 +309,10 @@ class OttQA(HybridQA):
     archives = ("OTT-QA*",)
     prefix = "traindev_"
 
-    @property
-    def split_files(self) -> Mapping[str, str]:
-        """Path of the question file of each split. The answers and tables of the test split are not published."""
-        return {split: f"released_data/{split}.json" for split in ("train", "dev")}
+    # The answers and tables of the test split are not published.
+    split_files: ClassVar[Mapping[str, str]] = {split: f"released_data/{split}.json" for split in ("train", "dev")}
 
-    @property
-    def wanted_files(self) -> Sequence[str]:
-        """Paths of the folders that the dataset requires, for error messages."""
-        return ("released_data", "data/traindev_tables_tok", "data/traindev_request_tok")
+    wanted_files = ("released_data", "data/traindev_tables_tok", "data/traindev_request_tok")
 
     def read_released(self, file: str) -> dict[str, bytes]:
         """Return the contents of a question file and of its .traced.json, without _reference.json.
@@ -444,12 +429,9 @@ def note_contamination(splits: Mapping[str, Sequence[HybridQAQuestion]], overlap
 
     These questions are not removed.
     """
-    evaluation_questions = KnownQuestions(
-        overlap, (q for split, questions in splits.items() if split != "train" for q in questions)
-    )
-    repeats = [
-        question.question_id for question in splits.get("train", ()) if evaluation_questions.find_repeat(question)
-    ]
+    evaluation = (question for split, questions in splits.items() if split != "train" for question in questions)
+    known_questions = KnownQuestions(overlap, evaluation)
+    repeats = [question.question_id for question in splits.get("train", ()) if known_questions.find_repeat(question)]
     if repeats:
         note = f"{len(repeats):,} questions are equal or near-equal to {EVALUATION} on the same table, and kept"
         yield Problem("train.json", repeats[0], note)

@@ -15,7 +15,7 @@ from mate_cli.data.check import Problem
 from mate_cli.data.datasets.file_formats import decode
 from mate_cli.errors import DataError, MateError
 from mate_cli.quoting import format_setting
-from mate_cli.tables.example import AGGREGATIONS, LABELS, USER_SUBSET, VERDICTS, Answer, Coordinates, TableExample
+from mate_cli.tables.example import AGGREGATIONS, LABELS, USER_SUBSET, VERDICTS, Answer, TableExample
 from mate_cli.tables.formats.cell_text import NumberText, spreadsheet_number, spreadsheet_text
 from mate_cli.tables.formats.records import find_table
 from mate_cli.tables.read import SUFFIXES, open_table, read_table
@@ -43,6 +43,10 @@ FIELD_ALIASES: Mapping[str, tuple[str, ...]] = {
 """Fields of a row, each with its accepted column names."""
 LIST_SEPARATOR = "|"
 """Separator of several texts in one cell of a spreadsheet."""
+
+
+def _find_names(field: str, columns: Mapping[str, str]) -> tuple[str, ...]:
+    return (columns[field].lower(),) if field in columns else FIELD_ALIASES[field]
 
 
 class RowError(ValueError):
@@ -83,13 +87,10 @@ class LabelledRow:
             flat: whether all values are texts.
         """
         by_column = {str(name).strip().lower(): value for name, value in values.items()}
-        names = {key: (columns[key].lower(),) if key in columns else aliases for key, aliases in FIELD_ALIASES.items()}
-        fields = {
-            key: next((by_column[name] for name in aliases if name in by_column), None)
-            for key, aliases in names.items()
-        }
+        names = {key: next(filter(by_column.__contains__, _find_names(key, columns)), None) for key in FIELD_ALIASES}
+        fields = {key: by_column[name] for key, name in names.items() if name is not None}
         filled = {name: value for name, value in fields.items() if value not in (None, "", [])}
-        is_stated = any(name in by_column for name in names["answer"]) and fields["answer"] in (None, [])
+        is_stated = "answer" in fields and fields["answer"] in (None, [])
         is_null = is_stated and not flat and filled.keys().isdisjoint(("coordinates", "number", "label", "sql"))
         return cls(filled, flat, folder, is_null)
 
@@ -311,7 +312,9 @@ def build_example(row: LabelledRow, name: str, tables: RowTables) -> TableExampl
 
 
 def _answer(row: LabelledRow, table: Table) -> Answer | None:
-    texts, cells = row.texts("answer"), _coordinates(row, table)
+    pairs = row.parse("coordinates") or ()
+    cells = tuple(find_cell(table, pair) for pair in (pairs if isinstance(pairs, (list, tuple)) else [pairs]))
+    texts = row.texts("answer")
     label, number = _label(row), _number(row, table)
     aggregation = row.text("aggregation").lower() or None
     if aggregation is not None and aggregation not in AGGREGATIONS:
@@ -327,22 +330,11 @@ def _answer(row: LabelledRow, table: Table) -> Answer | None:
     return Answer(texts, cells, aggregation=aggregation, number=number)
 
 
-def _coordinates(row: LabelledRow, table: Table) -> Coordinates:
-    value = row.parse("coordinates")
-    if value is None:
-        return ()
-    if not isinstance(value, (list, tuple)):
-        raise RowError("coordinates should be a list of [row, column], rows from 0 below the header")
-    return tuple(find_cell(table, pair) for pair in value)
-
-
 def _label(row: LabelledRow) -> int | None:
     text = row.text("label").lower()
-    if not text:
-        return None
-    if text not in LABELS:
+    if text and text not in LABELS:
         raise RowError(f"label is {text}, not 1 or 0, entailed or refuted")
-    return LABELS[text]
+    return LABELS.get(text)
 
 
 def _number(row: LabelledRow, table: Table) -> float | None:
@@ -359,10 +351,11 @@ def read_stated_number(text: str, table: Table) -> float | None:
     The decimal mark is that of the table, if the table has number formats.
     """
     decimal_separators = {column_format.decimal for column_format in table.formats} - {""}
-    as_in_table = (
-        ColumnFormat(decimal=decimal_separators.pop()).read_number(text) if len(decimal_separators) == 1 else None
-    )
-    return format_of([text]).read_number(text) if as_in_table is None else as_in_table
+    if len(decimal_separators) == 1:
+        as_in_table = ColumnFormat(decimal=decimal_separators.pop()).read_number(text)
+        if as_in_table is not None:
+            return as_in_table
+    return format_of([text]).read_number(text)
 
 
 REQUIRED_FIELDS = (("question",), ("table", "database"), ("answer", "coordinates", "number", "label", "sql"))
@@ -385,17 +378,13 @@ def check_columns(names: Iterable[str], columns: Mapping[str, str], file: str) -
     """
     column_names = [name.strip().lower() for name in names]
     for group in REQUIRED_FIELDS:
-        accepted_names = [
-            name
-            for field_name in group
-            for name in ([columns[field_name].lower()] if field_name in columns else FIELD_ALIASES[field_name])
-        ]
+        accepted_names = [name for field_name in group for name in _find_names(field_name, columns)]
         if any(name in column_names for name in accepted_names):
             continue
         unknown = unknown_columns(column_names, columns)
         for name in accepted_names:
             for similar in get_close_matches(name, unknown, n=1, cutoff=MIN_NAME_SIMILARITY):
-                field_name = next(key for key in group if name in (*FIELD_ALIASES[key], columns.get(key, "").lower()))
+                field_name = next(key for key in group if name in _find_names(key, columns))
                 setting = format_setting("data.columns", {**columns, field_name: similar})
                 hint = f"Did you mean {similar}? Rename it, or type {setting}"
                 raise DataError(f"no column `{name}`", where=file, remedy=hint)

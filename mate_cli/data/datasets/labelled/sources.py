@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from textwrap import shorten
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, cast
 
 from pydantic import Field
 
@@ -114,9 +114,8 @@ class LabelledRows(Release):
         self.column_names = dict(self.columns or {})
         for name in self.column_names:
             if name not in FIELD_ALIASES:
-                raise DataError(
-                    f"rows have no {name}", where="data.columns", remedy=f"Rename one of {', '.join(FIELD_ALIASES)}"
-                )
+                hint = f"Rename one of {', '.join(FIELD_ALIASES)}"
+                raise DataError(f"rows have no {name}", where="data.columns", remedy=hint)
         if (self.folds is None) != (self.dev_fold is None) or (self.dev_fold or 0) > (self.folds or 0):
             problem = f"there is no fold {self.dev_fold} of {self.folds}".replace("None", "null")
             hint = f"Type data.folds={self.folds or 5} with data.dev_fold=1 to {self.folds or 5}"
@@ -149,8 +148,7 @@ class LabelledRows(Release):
 
     def locate(self, split: str) -> str | None:
         """Return the source (file or split name) that the options set for a split, or None if they set none."""
-        source: str | None = getattr(self, split)
-        return source
+        return cast(str | None, getattr(self, split))
 
     def check(self) -> CheckReport:
         """Check the rows, and report unusable questions as notes. See `Release.check`."""
@@ -175,9 +173,8 @@ class LabelledRows(Release):
             dev_ids = self._hold_out_dev(examples)
             examples = [example for example in examples if (example.example_id in dev_ids) == (split == "dev")]
         finders: dict[int, CellFinder] = {}
-        return self._link_conversations(
-            [self._add_supervision(example, finders, strict=split == "train") for example in examples]
-        )
+        turns = [self._add_supervision(example, finders, strict=split == "train") for example in examples]
+        return self._link_conversations(turns)
 
     def _found_splits(self) -> tuple[str, ...]:
         sources = {split: source for split, source in self.split_files.items() if self.is_there(source)}
@@ -255,9 +252,9 @@ class LabelledRows(Release):
     def _add_supervision(self, example: TableExample, finders: dict[int, CellFinder], *, strict: bool) -> TableExample:
         """Derive the answer cells and number of an example from the answer texts, unless cells are stated."""
         answer = example.answer
-        if type(example) is not TableExample or answer is None or answer.label is not None or answer.coordinates:
+        if type(example) is not TableExample or answer is None or answer.label is not None:
             return example
-        if answer.is_null:
+        if answer.coordinates or answer.is_null:
             return example
         table = example.table
         if self.find == "holding" or (self.find == "auto" and table.passages):
@@ -320,12 +317,11 @@ class LabelledFiles(LabelledRows):
 
     def missing_files_error(self, sources: Sequence[str]) -> DataError:
         """Create the error for question files that do not exist, with a hint for the user."""
-        missing_files = [file for file in dict.fromkeys(sources) if not self.is_there(file)]
-        if not missing_files:
-            return DataError("no file was given", where="data.train", remedy="Set data.train=FILE and data.dev=FILE")
-        return DataError(
-            "there is no such file", where=str(self.root / missing_files[0]), remedy="Check data.train, data.dev"
-        )
+        for file in sources:
+            if not self.is_there(file):
+                problem, hint = "there is no such file", "Check data.train, data.dev"
+                return DataError(problem, where=str(self.root / file), remedy=hint)
+        return DataError("no file was given", where="data.train", remedy="Set data.train=FILE and data.dev=FILE")
 
     def rows(self, source: str, problems: list[Problem]) -> Iterator[LabelledRow]:
         """Yield the labelled questions of a file. See `LabelledRows.rows`.

@@ -183,9 +183,8 @@ def read_turns(file: str, content: bytes, problems: list[Problem], suspicions: l
                     suspicions.append(Problem(file, turns[-1].key, f"line {reader.line_num} {oddity}"))
             except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
                 key = f"{row['id']}-{row['annotator']}_{row['position']}"
-                problems.append(
-                    Problem(file, key, f"line {reader.line_num} is not a question with its answer ({error})")
-                )
+                message = f"line {reader.line_num} is not a question with its answer ({error})"
+                problems.append(Problem(file, key, message))
     except csv.Error as error:
         problems.append(Problem(file, f"line {reader.line_num}", f"is not readable ({error})"))
     if not problems:

@@ -129,14 +129,7 @@ class TabFact(Release):
             tables |= {key: (file, entry) for key, entry in entries.items()}
         return tables, problems
 
-    def _examples(
-        self,
-        file: str,
-        key: str,
-        entry: Any,  # noqa: ANN401 - what JSON holds
-        split: str,
-        problems: list[Problem],
-    ) -> list[TableExample]:
+    def _examples(self, file: str, key: str, entry: Any, split: str, problems: list[Problem]) -> list[TableExample]:  # noqa: ANN401
         damage_text = _damage(entry)
         if damage_text:
             problems.append(Problem(file, key, damage_text))

@@ -68,10 +68,7 @@ class WikiSQL(Release):
     supervision: Literal["weak", "full"] = "weak"
     require_rows: bool = True
 
-    @property
-    def split_files(self) -> Mapping[str, str]:
-        """Path of the question file of each split, relative to the root of the dataset."""
-        return {split: f"{split}.jsonl" for split in ("train", "dev", "test")}
+    split_files: ClassVar[Mapping[str, str]] = {split: f"{split}.jsonl" for split in ("train", "dev", "test")}
 
     def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
         """Yield the valid questions of a split, in the order of the file. See `Release.read`."""
@@ -161,9 +158,8 @@ def _read_answer(results: object) -> Answer | None:
     """
     if not isinstance(results, list) or not results:
         return None
-    return Answer(
-        tuple(str(value) for row in results for value in (row if isinstance(row, list) else [row])), source=NO_ROWS
-    )
+    values = (value for row in results for value in (row if isinstance(row, list) else [row]))
+    return Answer(tuple(map(str, values)), source=NO_ROWS)
 
 
 SQL_AGGREGATIONS = ("", "MAX", "MIN", "COUNT", "SUM", "AVG")
@@ -213,9 +209,8 @@ class WikiSQLQuery:
             conditions = tuple(WikiSQLCondition(*condition) for condition in sql["conds"])
             query = cls(sql["sel"], sql["agg"], conditions)
         except (KeyError, TypeError) as error:
-            raise DamagedEntryError(
-                "sql should contain sel, agg and conds, a list of [column, operator, value]"
-            ) from error
+            problem = "sql should contain sel, agg and conds, a list of [column, operator, value]"
+            raise DamagedEntryError(problem) from error
         columns = [query.column, *(condition.column for condition in conditions)]
         if not all(_is_place(column, types) for column in columns):
             raise DamagedEntryError(f"sql names a column that does not exist (the table has {len(types)})")
@@ -248,12 +243,11 @@ def execute_sql(query: WikiSQLQuery, rows: Sequence[Sequence[str]], types: Seque
         ValueError: a value of a condition, or a cell to aggregate, does not have the type of its column.
         OverflowError: a number in a condition is too large.
     """
-    fitting = (
-        row
+    cells = tuple(
+        (row, query.column)
         for row, texts in enumerate(rows)
         if all(_holds(texts[condition.column], condition, types[condition.column]) for condition in query.conditions)
     )
-    cells = tuple((row, query.column) for row in fitting)
     name = SQL_AGGREGATIONS[query.aggregation]
     values = [_parse_cell(rows[row][column], types[column]) for row, column in cells]
     if name in ("MAX", "MIN") and len(cells) > 1:
