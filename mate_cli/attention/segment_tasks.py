@@ -219,11 +219,8 @@ def _length_classes(segments: Ints, keys: Ints, queries: Ints, call_cost: int) -
     lowest_cost, class_start = np.zeros(len(length_ends)), np.zeros(len(length_ends), dtype=np.int64)
     for class_end in range(1, len(length_ends)):
         padding = np.where(np.arange(class_end) == class_end - 1, 1.0, PADDING_COST)
-        cost = (
-            lowest_cost[:class_end]
-            + (length_ends[class_end] - length_ends[:class_end]) * pairs[class_end - 1] * padding
-            + call_cost
-        )
+        area = (length_ends[class_end] - length_ends[:class_end]) * pairs[class_end - 1]
+        cost = lowest_cost[:class_end] + area * padding + call_cost
         class_start[class_end] = cost.argmin()
         lowest_cost[class_end] = cost[class_start[class_end]]
     classes, class_end = [], len(length_ends) - 1
@@ -261,9 +258,8 @@ def _global_tokens(tasks: SegmentTasks, example_ends: list[int]) -> tuple[Tensor
     """
     is_global_task = tasks.local_start > tasks.query_start
     positions = [torch.zeros(0, dtype=torch.int64)] * len(example_ends)
-    for start, count in zip(
-        tasks.query_start[is_global_task].tolist(), tasks.queries[is_global_task].tolist(), strict=True
-    ):
+    starts, counts = (values[is_global_task].tolist() for values in (tasks.query_start, tasks.queries))
+    for start, count in zip(starts, counts, strict=True):
         if example_ends and start < example_ends[-1]:
             tokens = tasks.rows[start : start + count].long() // tasks.blocks
             positions[int(np.searchsorted(example_ends, start, side="right"))] = tokens

@@ -62,10 +62,8 @@ def missing_model(name: str) -> tuple[str, str]:
     if not NAME.fullmatch(repository):
         return f"{name!r} is neither a folder here nor a name on the Hugging Face hub", "Check the name"
     if is_reachable():
-        return (
-            f"{name!r} is not a folder, and not on the Hugging Face hub",
-            "Check the name; private ones: hf auth login",
-        )
+        problem = f"{name!r} is not a folder, and not on the Hugging Face hub"
+        return problem, "Check the name; private ones: hf auth login"
     folder = f"models--{repository.replace('/', '--')}"
     fetch = f"hf download {repository}{f' --revision {revision}' if revision else ''}"
     problem = f"{name!r} is not a folder, and not in the Hugging Face cache; the hub is not reachable"

@@ -40,9 +40,8 @@ def find_known_error(error: BaseException) -> MateError | None:
         return MateError(shorten_reason(error), where=path, remedy=OS_ERROR_HINTS[error.errno])
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, MemoryError) or (
-            isinstance(cause, (RuntimeError, OSError)) and _NO_MEMORY.search(str(cause)[:2000])
-        ):
+        names_memory = isinstance(cause, (RuntimeError, OSError)) and _NO_MEMORY.search(str(cause)[:2000])
+        if names_memory or isinstance(cause, MemoryError):
             return MateError("out of memory", remedy=REDUCE_MEMORY_HINT)
         cause = cause.__cause__
     return None

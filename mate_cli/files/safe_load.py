@@ -213,11 +213,8 @@ def read_lines(path: Path, largest: int = MAX_SIZE) -> Iterator[dict[str, Any]]:
 
 def to_yaml(values: Mapping[str, Any]) -> str:
     """Serialize JSON-serializable values as YAML. `read_yaml` restores the same values."""
-    return str(
-        yaml.dump(
-            dict(values), Dumper=get_omega_conf_dumper(), default_flow_style=False, allow_unicode=True, sort_keys=False
-        )
-    )
+    dumper = get_omega_conf_dumper()
+    return str(yaml.dump(dict(values), Dumper=dumper, default_flow_style=False, allow_unicode=True, sort_keys=False))
 
 
 def to_json(value: object, indent: int | None = None) -> str:

@@ -88,11 +88,9 @@ class Mixer(nn.Module):
         """
         tokens, length = key.shape[2], self.keys.shape[1]
         if tokens > length:
-            raise ConfigError(
-                f"an input has {tokens} tokens, this Linformer has a length of {length}",
-                where="model.length",
-                remedy=f"Set encoding.max_tokens={length}, or train with a greater length",
-            )
+            problem = f"an input has {tokens} tokens, this Linformer has a length of {length}"
+            hint = f"Set encoding.max_tokens={length}, or train with a greater length"
+            raise ConfigError(problem, where="model.length", remedy=hint)
         of_values = self.keys if self.values is None else self.values
         return _mix(self.keys[:, :tokens], key), _mix(of_values[:, :tokens], value)
 

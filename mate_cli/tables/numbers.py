@@ -65,10 +65,7 @@ _FIELDS = {
     " ": r"\s+",
     ".": r"\.",
 }
-_DATE_FORMS = {
-    False: ["F", "B Y", "(?:A, )?B d(?:, Y)?"],
-    True: ["Ys?", "d B(?: Y)?", "Y-m(?:-d)?", "m-d-Y", "d.m.Y"],
-}
+_DATE_FORMS = {False: ["F", "B Y", "(?:A, )?B d(?:, Y)?"], True: ["Ys?", "d B(?: Y)?", "Y-m(?:-d)?", "m-d-Y", "d.m.Y"]}
 """Forms of dates by whether they start with a digit. F is a full month name, B a full or short month name, A a
 weekday."""
 _DATE_PATTERNS = {

@@ -81,7 +81,8 @@ class Table:
         columns = [frame.index.get_level_values(index) for index in levels]
         # Index by position: column names may be duplicates.
         columns += [frame.iloc[:, index] for index in range(frame.shape[1])]
-        header = tuple(Cell(column_name(name)) for name in names)
+        parts = (name if isinstance(name, tuple) else (name,) for name in names)
+        header = tuple(Cell(" ".join(filter(None, map(spreadsheet_text, levels)))) for levels in parts)
         rows = tuple(tuple(map(Cell, row)) for row in zip(*map(_column_texts, columns), strict=True))
         table = cls(table_id, header, rows, title=title)
         return replace(table, formats=find_table_formats(table))
@@ -102,12 +103,6 @@ def find_table_formats(table: Table) -> tuple[ColumnFormat, ...]:
     names = [cell.text for cell in table.header]
     columns = [collect_evidence(row[column].text for row in table.rows) for column in range(len(names))]
     return find_formats(names, columns)[0]
-
-
-def column_name(name: object) -> str:
-    """Convert the name of a data frame column to text. The levels of a MultiIndex are joined by spaces."""
-    levels = name if isinstance(name, tuple) else (name,)
-    return " ".join(filter(None, map(spreadsheet_text, levels)))
 
 
 def _column_texts(column: Any) -> list[str]:  # noqa: ANN401 - pandas Series or Index

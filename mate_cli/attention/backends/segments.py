@@ -68,11 +68,12 @@ def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor |
     if key_bias is not None:
         masks = _biased(masks, tables, key_bias)
     # The gradient of a lookup in an embedding table is summed without atomic adds.
-    gathered = _by_class(embedding(tables.slots, _table(qkv, tables)), tables)
-    slots = [
-        _join_heads(scaled_dot_product_attention(*_class_heads(task_class, x, qkv), mask, dropout))
+    gathered = _by_class(embedding(tables.slots, qkv.view(3 * tables.output_slots.numel(), -1)), tables)
+    heads = (
+        scaled_dot_product_attention(*_class_heads(task_class, x, qkv), mask, dropout)
         for task_class, x, mask in zip(tables.classes, gathered, masks, strict=True)
-    ]
+    )
+    slots = [x.transpose(1, 2).flatten(2).flatten(0, 1) for x in heads]
     # The rows of global tokens are not valid yet.
     outputs = embedding(tables.output_slots, torch.cat(slots)).view_as(qkv[:, 0]) if slots else qkv[:, 0]
     examples = torch.split(qkv, [end - start for start, end in tables.spans])
@@ -83,17 +84,9 @@ def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor |
             output = scaled_dot_product_attention(*_global_heads(example, positions - span[0]), bias, dropout)
             global_positions.append(positions)
             global_outputs.append(output[0].transpose(0, 1))
-    return (
-        outputs.index_copy(0, torch.cat(global_positions), torch.cat(global_outputs)) if global_positions else outputs
-    )
-
-
-def _table(qkv: Tensor, tables: SegmentTables) -> Tensor:
-    """View projections [P, 3, N, H] as one row per token, projection and block of heads.
-
-    The shape of the result is [P * 3 * V, N / V * H].
-    """
-    return qkv.view(3 * tables.output_slots.numel(), -1)
+    if not global_positions:
+        return outputs
+    return outputs.index_copy(0, torch.cat(global_positions), torch.cat(global_outputs))
 
 
 def _by_class(slots: Tensor, tables: SegmentTables) -> tuple[Tensor, ...]:
@@ -124,8 +117,3 @@ def _global_heads(example: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, T
     if len(positions) != len(query):
         query = query[positions]
     return query.transpose(0, 1)[None], key.transpose(0, 1)[None], value.transpose(0, 1)[None]
-
-
-def _join_heads(heads: Tensor) -> Tensor:
-    """Merge attention heads: [S, N / V, slots, H] to rows of slots, [S * slots, N / V * H]."""
-    return heads.transpose(1, 2).flatten(2).flatten(0, 1)

@@ -53,12 +53,7 @@ def _partner_rows(
 
 @triton.jit
 def _offsets(
-    row: tl.tensor,
-    is_real: tl.tensor,
-    head: tl.tensor,
-    HEADS: tl.constexpr,
-    SIZE: tl.constexpr,
-    WIDTH: tl.constexpr,
+    row: tl.tensor, is_real: tl.tensor, head: tl.tensor, HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr
 ) -> tl.tensor:
     """Return the memory offsets of the rows of one head in a tensor [P, N, H], and a mask.
 

@@ -196,16 +196,11 @@ def _launch(
             STEP=options.step,
             BIASED=tensors[1] is not None,
             DROPPED=dropout > 0,
-            PRECISION=_precision(),
+            PRECISION="tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee",
             WIDEN=is_interpreted(),
             num_warps=options.warps,
             num_stages=options.stages,
         )
-
-
-def _precision() -> str:
-    """Return the precision of float32 products: "tf32" if PyTorch allows it, else "ieee"."""
-    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
 
 
 torch.library.triton_op("mate::segment_attention", attend, mutates_args=())

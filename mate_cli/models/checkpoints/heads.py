@@ -31,13 +31,9 @@ def head_names(task: nn.Module) -> dict[str, str]:
 
     The names come from `transformers_names` of the head classes. In TAPAS a head with one output has one axis less.
     """
-    parameters = dict(task.named_parameters())
+    head_parameters = {name for name, _ in task.named_parameters() if not name.startswith(NON_HEAD_PREFIXES)}
     names = _names_of_classes(task, "transformers_names")
-    return {
-        name: released_name
-        for name, released_name in names.items()
-        if name in parameters and not name.startswith(NON_HEAD_PREFIXES)
-    }
+    return {name: released_name for name, released_name in names.items() if name in head_parameters}
 
 
 def _names_of_classes(task: nn.Module, attribute: str) -> dict[str, Any]:
@@ -84,12 +80,10 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
     run_names = _names_of_classes(task, "run_names")
     sources = {name: (name, released_name, *run_names.get(name, ())) for name, released_name in names.items()}
     aliases = {name: next((alias for alias in names if alias in tensors), None) for name, names in sources.items()}
-    aliases = {} if wanted is False else aliases
+    found = {} if wanted is False else {name: source for name, source in aliases.items() if source}
     # The state dict also contains buffers, such as a fitted threshold.
     parameters = task.state_dict(keep_vars=True)
-    loaded_sources = {
-        name: source for name, source in aliases.items() if source and shapes_match(parameters[name], tensors[source])
-    }
+    loaded_sources = {name: x for name, x in found.items() if shapes_match(parameters[name], tensors[x])}
     missing_names = [name for name in names if name not in loaded_sources]
     if wanted is True and missing_names:
         problem = f"{missing_names[0]} of this task is not in it, or has another shape"

@@ -101,11 +101,9 @@ def different_positions(origin: Origin, restarts: bool) -> list[str]:
     )
     if origin.config.get("model_type") == RUN:
         return [f"positions that {checkpoint_text} (here they {encoding_text})"]
-    raise CheckpointError(
-        f"position ids of the checkpoint {checkpoint_text}, but those of this encoding {encoding_text}",
-        where=origin.source,
-        remedy=f"Set encoding.reset_positions={str(checkpoint_restarts).lower()}",
-    )
+    problem = f"position ids of the checkpoint {checkpoint_text}, but those of this encoding {encoding_text}"
+    hint = f"Set encoding.reset_positions={str(checkpoint_restarts).lower()}"
+    raise CheckpointError(problem, where=origin.source, remedy=hint)
 
 
 def aggregation_names(config: Mapping[str, Any], known: Sequence[str]) -> list[str]:

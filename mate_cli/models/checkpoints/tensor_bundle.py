@@ -103,11 +103,8 @@ def find_bundle(path: Path) -> Path | None:
     if path.is_dir():
         indexes = sorted(path.glob("*.index"))
         if len(indexes) > 1:
-            raise CheckpointError(
-                f"it has {len(indexes)} TensorFlow checkpoints",
-                where=str(path),
-                remedy=f"Name one of them, such as {indexes[-1].with_suffix('')}",
-            )
+            hint = f"Name one of them, such as {indexes[-1].with_suffix('')}"
+            raise CheckpointError(f"it has {len(indexes)} TensorFlow checkpoints", where=str(path), remedy=hint)
         return indexes[0].with_suffix("") if indexes else None
     prefix = path.with_suffix("") if path.suffix == ".index" or path.suffix.startswith(".data-") else path
     return prefix if _index_of(prefix).is_file() else None
@@ -234,15 +231,8 @@ def _entry(message: bytes) -> Entry:
     type_number, shard, offset, size, checksum = (
         _require_type(fields.get(number, 0), int) for number in (1, 3, 4, 5, 6)
     )
-    return Entry(
-        type_number,
-        tuple(_require_type(axis.get(1, 0), int) for axis in axes),
-        shard,
-        offset,
-        size,
-        checksum,
-        7 in fields,
-    )
+    sizes = tuple(_require_type(axis.get(1, 0), int) for axis in axes)
+    return Entry(type_number, sizes, shard, offset, size, checksum, sliced=7 in fields)
 
 
 def _require_type(value: int | bytes, type_: type[Value]) -> Value:
@@ -277,9 +267,8 @@ def _check(data: bytes, expected: int, name: str) -> None:
     try:
         import google_crc32c
     except ImportError as error:
-        raise MissingDependencyError(
-            "TensorFlow checkpoints need the package google-crc32c", remedy="Install it: pip install google-crc32c"
-        ) from error
+        hint = "Install it: pip install google-crc32c"
+        raise MissingDependencyError("TensorFlow checkpoints need the package google-crc32c", remedy=hint) from error
     checksum = google_crc32c.value(data)
     rotated = (checksum >> 15 | checksum << 17) & 0xFFFFFFFF
     if (rotated + 0xA282EAD8) & 0xFFFFFFFF != expected:

@@ -118,9 +118,8 @@ class Initializer(ABC):
             Human-readable notes for the record of the run, by topic.
         """
         added_layers, loaded_names = encoder.extra, set(report.loaded)
-        loaded_layers = {
-            name.removeprefix(ADDED_LAYERS).split(".")[0] for name in loaded_names if name.startswith(ADDED_LAYERS)
-        }
+        layer_names = (name.removeprefix(ADDED_LAYERS) for name in loaded_names if name.startswith(ADDED_LAYERS))
+        loaded_layers = {name.split(".")[0] for name in layer_names}
         if added_layers is None or len(loaded_layers) == len(added_layers.encoder.layers):
             return {}
         weights = {
@@ -191,10 +190,9 @@ class InitialWeights(Initializer):
             elif inner_weights is None:
                 reports.append(replace(self._fill(encoder, prefix, files, tensors), unused=()))
             else:
-                inner_files = inner_weights._files(encoder.encoders[prefix])
-                inner_tensors = (
-                    {} if inner_files is None else _unprefixed_tensors(inner_files, encoder.encoders[prefix])
-                )
+                inner_encoder = encoder.encoders[prefix]
+                inner_files = inner_weights._files(inner_encoder)
+                inner_tensors = {} if inner_files is None else _unprefixed_tensors(inner_files, inner_encoder)
                 reports.append(inner_weights._fill(encoder, prefix, inner_files, inner_tensors, heads_inside(encoder)))
         return combine_reports(reports)
 
@@ -233,7 +231,9 @@ class InitialWeights(Initializer):
         for name in TYPE_TABLES if self.new_token_types == "zero" else ():
             if name in state and name not in weights:
                 state[name].zero_()
-        weights = _spread_bert_types(weights)
+        # BERT has only segments.
+        if BERT_TYPES in weights and TYPE_TABLES[0] not in weights:
+            weights[TYPE_TABLES[0]] = weights.pop(BERT_TYPES)
         heads = LoadedHeads() if task is None else load_heads(task, weights, self.heads)
         report = _copy(encoder, state, weights)
         loaded_names, new_names = (tuple(prefix + name for name in names) for names in (report.loaded, report.new))
@@ -247,10 +247,8 @@ class InitialWeights(Initializer):
 
 def _check_unused(unused_names: tuple[str, ...], source: str) -> None:
     """Raise `CheckpointError` if weights of an earlier run, except its heads, have no parameter in the network."""
-    required_names = [
-        name for name in unused_names if name.startswith(("embeddings.", "encoder.", EXTRA)) and name not in TYPE_TABLES
-    ]
-    if required_names:
+    names = (name for name in unused_names if name.startswith(("embeddings.", "encoder.", EXTRA)))
+    if required_names := [name for name in names if name not in TYPE_TABLES]:
         lexical = "Set model.lexical_features=true, or use" if "embeddings.lexical." in required_names[0] else "Use"
         problem = f"the network has no parameters for {len(required_names)} of its tensors, such as {required_names[0]}"
         raise CheckpointError(problem, where=source, remedy=f"{lexical} init=run:FOLDER, which sets the model too")
@@ -299,17 +297,13 @@ def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: Checkpoin
     shape = _size_of(tensors, heads, model.size)
     names = [name for name, size in SIZES.items() if replace(size, max_positions=shape.max_positions) == shape]
     size_hint = f"Set model.size={names[0]}" if names else f"The sizes are {', '.join(SIZES)}"
-    vocab_size, network_vocab_size = len(tensors[WORDS]), model.embeddings.word_embeddings.num_embeddings
+    word_counts = len(tensors[WORDS]), model.embeddings.word_embeddings.num_embeddings
+    vocab_sizes = [f"{count} word pieces" for count in word_counts]
     activation = files.config.get("hidden_act", model.activation)
     epsilon = files.config.get("layer_norm_eps", model.layer_norm_epsilon)
     for setting, checkpoint_value, network_value, hint in (
         ("size", _describe(shape), _describe(model.size), size_hint),
-        (
-            "vocabulary",
-            f"{vocab_size} word pieces",
-            f"{network_vocab_size} word pieces",
-            "Set init.tokenizer to that of the weights",
-        ),
+        ("vocabulary", vocab_sizes[0], vocab_sizes[1], "Set init.tokenizer to that of the weights"),
         ("activation", activation, model.activation, f"Set model.activation={activation}"),
         ("epsilon of norms", epsilon, model.layer_norm_epsilon, f"Set model.layer_norm_epsilon={epsilon}"),
     ):
@@ -357,13 +351,6 @@ def _from_roberta(tensors: dict[str, Tensor], state: Mapping[str, Tensor], *, al
     return {name: tensor[ROBERTA_PADDING + 1 :] if name == POSITIONS else tensor for name, tensor in tensors.items()}
 
 
-def _spread_bert_types(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Rename the token type embeddings of BERT, which has only segments, to the segment embeddings of mate."""
-    if BERT_TYPES not in tensors or TYPE_TABLES[0] in tensors:
-        return tensors
-    return {TYPE_TABLES[0] if name == BERT_TYPES else name: tensor for name, tensor in tensors.items()}
-
-
 @torch.no_grad()
 def _copy(model: TableEncoder, state: dict[str, Tensor], tensors: dict[str, Tensor]) -> LoadReport:
     """Copy tensors to the parameters of a network with the same names.
@@ -375,13 +362,9 @@ def _copy(model: TableEncoder, state: dict[str, Tensor], tensors: dict[str, Tens
         tensor = tensors[name].reshape(state[name].shape) if shapes_match(state[name], tensors[name]) else tensors[name]
         rows = min(len(state[name]), len(tensor))
         if name not in (POSITIONS, *TYPE_TABLES) and state[name].shape != tensor.shape:
-            raise CheckpointError(
-                f"it is {tuple(tensor.shape)}, the network's {tuple(state[name].shape)}",
-                where=name,
-                remedy=model.shape_remedies.get(name.partition(".")[0], "Name weights of this architecture"),
-            )
+            problem = f"it is {tuple(tensor.shape)}, the network's {tuple(state[name].shape)}"
+            hint = model.shape_remedies.get(name.partition(".")[0], "Name weights of this architecture")
+            raise CheckpointError(problem, where=name, remedy=hint)
         state[name][:rows] = tensor[:rows]
-    new_names, unused_names = (
-        tuple(name for name in a if name not in b) for a, b in ((state, tensors), (tensors, state))
-    )
-    return LoadReport(tuple(loaded_names), new_names, unused_names)
+    pairs = ((state, tensors), (tensors, state))
+    return LoadReport(tuple(loaded_names), *(tuple(name for name in a if name not in b) for a, b in pairs))

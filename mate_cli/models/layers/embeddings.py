@@ -129,10 +129,8 @@ class FeatureEmbeddings(nn.Module):
             ConfigError: the batch has no lexical features.
         """
         if batch.cell_features is None:
-            raise ConfigError(
-                "these encodings have no lexical features of cells",
-                remedy="Set encoding=lexical or encoding.lexical_features, or load it with mate_cli.Mate",
-            )
+            hint = "Set encoding=lexical or encoding.lexical_features, or load it with mate_cli.Mate"
+            raise ConfigError("these encodings have no lexical features of cells", remedy=hint)
         return self.embed(batch.packing.pack(batch.cell_features))
 
     def embed(self, features: Tensor) -> Tensor:

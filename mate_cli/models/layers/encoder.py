@@ -196,9 +196,7 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.size, self.spec = size, spec
         attention = SelfAttention(size, spec.backend, options.attention_dropout, bias=options.projection_bias)
-        self.attention = nn.ModuleDict(
-            {"self": attention, "output": ResidualOutput(size.hidden_size, size, options)},
-        )
+        self.attention = nn.ModuleDict({"self": attention, "output": ResidualOutput(size.hidden_size, size, options)})
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(size.hidden_size, size.intermediate_size)})
         self.activation = find_activation(options.activation)
         self.output = ResidualOutput(size.intermediate_size, size, options)
@@ -325,9 +323,6 @@ def find_activation(name: str) -> nn.Module:
         "relu": nn.ReLU,
     }
     if name not in activations:
-        raise ConfigError(
-            f"unknown activation {name!r}",
-            where="model.activation",
-            remedy=f"Choose from {', '.join(activations)}",
-        )
+        hint = f"Choose from {', '.join(activations)}"
+        raise ConfigError(f"unknown activation {name!r}", where="model.activation", remedy=hint)
     return activations[name]()

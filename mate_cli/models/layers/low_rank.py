@@ -9,10 +9,11 @@ Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 20
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from itertools import accumulate
 
 import torch
 from pydantic import PositiveFloat, PositiveInt
@@ -151,25 +152,14 @@ def match_names(names: Iterable[str], patterns: str | Sequence[str], where: str,
     Raises:
         ConfigError: a pattern matches nothing. The message suggests the most similar names.
     """
-    prefixes_by_name = {name: _beginnings(name) if parts else [name] for name in names}
+    prefixes_by_name = {name: [*accumulate(name.split("."), "{}.{}".format)] if parts else [name] for name in names}
     result = set()
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
-        matched_names = {
-            name
-            for name, prefixes in prefixes_by_name.items()
-            if any(fnmatchcase(prefix, pattern) for prefix in prefixes)
-        }
+        matched_names = {name for name, prefixes in prefixes_by_name.items() if fnmatch.filter(prefixes, pattern)}
         if not matched_names:
             candidates = list(dict.fromkeys(prefix for prefixes in prefixes_by_name.values() for prefix in prefixes))
             suggestions = difflib.get_close_matches(pattern, candidates, 3, cutoff=0.3) or candidates[:3]
-            raise ConfigError(
-                f"{pattern!r} matches no parameter", where=where, remedy=f"Near: {', '.join(suggestions)}"
-            )
+            hint = f"Near: {', '.join(suggestions)}"
+            raise ConfigError(f"{pattern!r} matches no parameter", where=where, remedy=hint)
         result |= matched_names
     return [name for name in prefixes_by_name if name in result]
-
-
-def _beginnings(name: str) -> list[str]:
-    """Return all prefixes of a dotted name, shortest first: a, a.b and a.b.c for "a.b.c"."""
-    parts = name.split(".")
-    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]

@@ -9,14 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from mate_cli.tables.formats.cell_text import count_noun
-from mate_cli.tables.formats.dialect import (
-    Dialect,
-    DialectFit,
-    Records,
-    find_dialect,
-    find_ruled_slices,
-    is_rule,
-)
+from mate_cli.tables.formats.dialect import Dialect, DialectFit, Records, find_dialect, find_ruled_slices, is_rule
 from mate_cli.tables.formats.encoding import read_text
 from mate_cli.tables.read_options import DELIMITERS, MEGABYTE, ReadOptions
 from mate_cli.tables.table import Grid

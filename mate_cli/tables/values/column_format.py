@@ -27,12 +27,7 @@ from mate_cli.tables.values.cell_number import (
     read_date,
     simplify,
 )
-from mate_cli.tables.values.column_evidence import (
-    MARKED,
-    MAX_MISFIT_SHARE,
-    ColumnEvidence,
-    collect_evidence,
-)
+from mate_cli.tables.values.column_evidence import MARKED, MAX_MISFIT_SHARE, ColumnEvidence, collect_evidence
 
 NOT_NUMBERS = re.compile(
     r"(?i)(?:\w+ )?(?:(?:tele)?phone|telefon|tel|fax|mobile|zip|post ?code|postal|plz|isbn|issn|iban|version)s?\.?"
@@ -106,10 +101,7 @@ class ColumnFormat:
 
 
 def find_formats(
-    names: Sequence[str],
-    columns: Sequence[ColumnEvidence],
-    options: ReadOptions = AS_FOUND,
-    default: str | None = None,
+    names: Sequence[str], columns: Sequence[ColumnEvidence], options: ReadOptions = AS_FOUND, default: str | None = None
 ) -> tuple[tuple[ColumnFormat, ...], list[str]]:
     """Infer the number and date format of each column of a table.
 

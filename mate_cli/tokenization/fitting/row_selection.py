@@ -102,9 +102,8 @@ class RowIndex:
             keys.insert(1, np.where(np.isnan(values), np.inf, -values))
         header_terms = frozenset[str]().union(*self._header)
         matches = [term for term in terms if self._numbers[term] in self._row_terms]
-        row_terms = tuple(terms[term] for term in matches if term not in header_terms) or tuple(
-            terms[term] for term in matches
-        )
+        named_terms = [term for term in matches if term not in header_terms] or matches
+        row_terms = tuple(terms[term] for term in named_terms)
         name = "" if column is None else f"{'greatest' if sign > 0 else 'least'} {self._names[column]}"
         return RowChoice(question, np.lexsort(keys), int((scores > 0).sum()), row_terms, name, column)
 
@@ -112,12 +111,8 @@ class RowIndex:
         """Store the values of a row, and return its terms that occur in a question, encoded as text."""
         for column, values in self._values.items():
             values.append(self._formats[column].read_sortable(row[column]))
-        term_numbers = self._numbers
-        numbers = [
-            term_numbers[term]
-            for term in _findable(" \n".join(map(_with_point, row, self._formats)))
-            if term in term_numbers
-        ]
+        terms = _findable(" \n".join(map(_with_point, row, self._formats)))
+        numbers = [self._numbers[term] for term in terms if term in self._numbers]
         self._row_terms.update(numbers)
         return " ".join(map(_code, numbers))
 

@@ -136,10 +136,8 @@ def describe_cut(counts: np.ndarray) -> str:
     Args:
         counts: counts of `TRUNCATION_COUNTS`, [4].
     """
-    return (
-        ", ".join(f"{name}: {count:,}" for name, count in zip(TRUNCATION_NAMES, counts.tolist(), strict=True) if count)
-        or "nothing"
-    )
+    pairs = zip(TRUNCATION_NAMES, counts.tolist(), strict=True)
+    return ", ".join(f"{name}: {count:,}" for name, count in pairs if count) or "nothing"
 
 
 Stems = frozenset[str]

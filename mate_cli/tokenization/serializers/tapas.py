@@ -143,11 +143,11 @@ class TapasSerializer(TextSerializer):
         table_facts, example = reading.facts, reading.example
         all_tokens = table_facts.pieces(self._cache, reading.changes)
         best_rows = self._rows_of(example)
-        selected_tokens = self._select(
-            reading, all_tokens.of_rows(best_rows, table_facts.width) if best_rows else all_tokens
-        )
+        ranked_tokens = all_tokens.of_rows(best_rows, table_facts.width) if best_rows else all_tokens
+        selected_tokens = self._select(reading, ranked_tokens)
         rows = selected_tokens.cells // table_facts.width
-        prefix_ids = self._lay_out_prefix(reading)
+        parts = [part for text in reading.prefix for part in (self._cache[text,], [self.tokenizer.sep_id])]
+        prefix_ids = np.concatenate([[self.tokenizer.cls_id], *parts[:-1]])
         prefix = self._cut_prefix(prefix_ids, self.tokenizer.sep_id, smallest_table(selected_tokens.word_starts, rows))
         size = self._fit_table(selected_tokens, rows, len(prefix))
         keep = (selected_tokens.word_starts < size.tokens) & (rows <= size.rows)
@@ -171,23 +171,19 @@ class TapasSerializer(TextSerializer):
             tokens.fill(start, numeric_relations=relations[cells])
         values = np.full(start + len(cells), np.nan, np.float32)
         values[start:] = table_facts.values[cells]
-        further_fields = {
-            "numeric_values": values,
-            "cut": count_cuts(example, all_tokens.cells, cells),
+        encoding = tokens.encoding(
+            example.example_id,
+            numeric_values=values,
+            cut=count_cuts(example, all_tokens.cells, cells),
+            uncut_tokens=len(prefix_ids) + 1 + len(all_tokens.cells),
             **_targets(example.answer),
-        }
-        further_fields["uncut_tokens"] = len(prefix_ids) + 1 + len(all_tokens.cells)
-        return self._with_features(tokens.encoding(example.example_id, **further_fields), reading, cells)
+        )
+        return self._with_features(encoding, reading, cells)
 
     def _check_size(self, table: Table) -> None:
         super()._check_size(table)
         if len(table.rows) > self.max_rows and not self.drop_rows_to_fit:
             raise CannotEncodeError(f"too many rows: {len(table.rows)}, at most {self.max_rows}")
-
-    def _lay_out_prefix(self, reading: TextInput) -> np.ndarray:
-        """Return the token ids of [CLS] question [SEP] title [SEP] section title, without [SEP] at the end."""
-        parts = [part for text in reading.prefix for part in (self._cache[text,], [self.tokenizer.sep_id])]
-        return np.concatenate([[self.tokenizer.cls_id], *parts[:-1]])
 
     def _fit_table(self, tokens: TablePieces, rows: np.ndarray, prefix_length: int) -> TableSize:
         budget = self.max_tokens - prefix_length
@@ -240,12 +236,8 @@ class TapasSerializer(TextSerializer):
         """
         assert answer.span
         (row, column), (span_start, span_end) = answer.coordinates[0], answer.span
-        encoding = self.tokenizer.encoding(reading.example.table.rows[row][column].text)
-        span_indices = [
-            index
-            for index, (token_start, token_end) in enumerate(encoding.offsets)
-            if token_start < span_end and token_end > span_start
-        ]
+        offsets = self.tokenizer.encoding(reading.example.table.rows[row][column].text).offsets
+        span_indices = [i for i, (start, end) in enumerate(offsets) if start < span_end and end > span_start]
         offset = int(tokens.offsets[_cell_indices(((row, column),), reading.facts.width)[0]])
         return (offset + span_indices[0], offset + span_indices[-1] + 1) if span_indices else (0, 0)
 

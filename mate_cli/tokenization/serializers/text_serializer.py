@@ -141,13 +141,11 @@ class TextSerializer(Serializer):
         for example in examples:
             key = id(example.table)
             reads_all = self.read_of(example) is example.table
-            changes = facts_by_table[key].changes(
-                additions[key](example.question) if reads_all else self.find_additions(example)
-            )
+            texts = additions[key](example.question) if reads_all else self.find_additions(example)
+            changes = facts_by_table[key].changes(texts)
             readings.append(TextInput(example, facts_by_table[key], self._prefix_texts(example), changes, lexical[key]))
-        self._cache.add(
-            chain(*(fact.texts() for fact in facts_by_table.values()), *(reading.texts() for reading in readings))
-        )
+        sources = [*facts_by_table.values(), *readings]
+        self._cache.add(chain.from_iterable(source.texts() for source in sources))
         return readings
 
     def _encode(self, reading: TextInput) -> TableEncoding | EncodingFailure:
