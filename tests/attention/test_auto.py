@@ -34,35 +34,23 @@ def short_tables():
     return long_tables(tokens=256, count=2)
 
 
-@pytest.mark.parametrize("card", ["A100", "RTX 4090", "H100"])
-@pytest.mark.parametrize("batch", [short_tables(), long_tables(count=2)], ids=["short", "long"])
-def test_triton_on_a_card_that_can(card, batch):
+@pytest.mark.parametrize(
+    ("card", "device", "names"),
+    [
+        *((card, "cuda", ["triton", "triton"]) for card in ("A100", "RTX 4090", "H100")),
+        *((card, "cuda", ["segments", "sdpa"]) for card in ("T4", "V100")),
+        *((card, "cpu", ["native" if native_kernels() else "segments"]) for card in ("T4", "A100")),
+    ],
+)
+def test_each_machine_and_length_has_its_backend(card, device, names, monkeypatch):
     with pretended_gpu(card):
-        auto, plan = planned("cuda", batch)
-        assert auto.choose(plan) == "triton"
-    assert ("triton", 64) in plan.derived
-
-
-@pytest.mark.parametrize("card", ["T4", "V100"])
-def test_older_cards_attend_densely_to_short_tables_and_by_segments_to_long_ones(card):
-    with pretended_gpu(card):
-        for batch, name in ((short_tables(), "sdpa"), (long_tables(count=2), "segments")):
-            auto, plan = planned("cuda", batch)
+        for batch, name in zip((long_tables(count=2), short_tables()), names, strict=False):
+            auto, plan = planned(device, batch)
             assert auto.choose(plan) == name
-
-
-def test_without_triton_a_card_has_segments(monkeypatch):
-    monkeypatch.setattr("mate_cli.attention.backends.triton.find_spec", lambda name: None)
-    with pretended_gpu("H100"):
+            assert (("triton", 64) in plan.derived) == (name == "triton")
+        monkeypatch.setattr("mate_cli.attention.backends.triton.find_spec", lambda name: None)
         auto, plan = planned("cuda", long_tables(count=2))
-        assert auto.choose(plan) == "segments"
-
-
-@pytest.mark.parametrize("card", ["T4", "A100"])
-def test_a_cpu_run_beside_a_card_is_planned_for_the_cpu(card):
-    with pretended_gpu(card):
-        auto, plan = planned("cpu", long_tables(count=2))
-        assert auto.choose(plan) == ("native" if native_kernels() else "segments")
+        assert auto.choose(plan) == "segments", "without the package"
 
 
 def test_loading_processes_never_ask_the_card(monkeypatch):

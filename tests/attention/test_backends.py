@@ -125,21 +125,6 @@ def test_padding_never_reaches_a_real_token(path):
     assert all(not gradient[padding.expand_as(gradient)].any() for gradient in before[1:])
 
 
-@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
-def test_an_example_alone_equals_itself_in_a_batch(path):
-    random = np.random.default_rng(6)
-    tables = [one_table(random, 5, 3, 3, 4), one_table(random, 9, 6, 2, 2), one_table(random, 1, 1, 4, 9)]
-    together, alone = pad(tables), pad(tables[:1])
-    batch = together
-    length = alone.input_ids.shape[1]
-    inputs = projections(together)
-    own = [x.detach()[:1, :, :length].requires_grad_() for x in inputs]
-    pattern = RowColumnHeads(4)
-    got = attend_padded(make(path, batch), own, AttentionPlan(pattern, alone))
-    expected = attend_padded(make(path, batch), inputs, AttentionPlan(pattern, together))[:1, :, :length]
-    torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
 @given(batch=batches())
@@ -182,22 +167,6 @@ def test_bfloat16_autocast(path):
     with torch.autocast("cpu", torch.bfloat16):
         got = attend(make(path, batch), pattern, batch, inputs)
     assert_same([x.float() for x in got], attend(Eager(), pattern, batch, inputs), 0.05)
-
-
-@pytest.mark.parametrize("backend", [Sdpa(), Segments()], ids=lambda b: type(b).__name__)
-def test_gradients_in_double_precision(backend):
-    batch = pad([one_table(np.random.default_rng(8), 2, 2, 2, 2)], extra=2)
-    plan = AttentionPlan(RowColumnHeads(2), batch)
-    inputs = projections(batch, heads=2, size=2, dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda *x: attend_padded(backend, x, plan), inputs)
-
-
-@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
-def test_two_passes_are_equal_bit_for_bit(path):
-    random = np.random.default_rng(11)
-    batch = pad([one_table(random, 6, 9, 3, 6), one_table(random, 3, 2, 4, 6)], extra=3)
-    pattern, inputs = RowColumnHeads(4), projections(batch)
-    assert_same(*(attend(make(path, batch), pattern, batch, inputs) for _ in range(2)), 0)
 
 
 def error(backend, pattern, batch, dtype):

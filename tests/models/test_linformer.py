@@ -118,19 +118,6 @@ def test_with_the_identity_it_is_full_attention(sharing):
     assert not torch.allclose(model(given).states[1, :7], dense(given).states[1, :7], atol=1e-3)
 
 
-@SHARING
-def test_padding_changes_nothing(sharing):
-    model = make(sharing)
-    for name, parameter in model.named_parameters():
-        if name.endswith("bias"):
-            torch.nn.init.normal_(parameter)
-    alone = model(flat(9)).states
-    for total in (13, 24):
-        states = model(flat(9, total=total)).states
-        torch.testing.assert_close(states[:, :9], alone, atol=1e-5, rtol=1e-5)
-        assert not states[:, 9:].any()
-
-
 def test_layers_share_one_mixer_and_its_gradient():
     model = make("layerwise")
     model(flat(10)).states[..., 0].sum().backward()

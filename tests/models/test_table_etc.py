@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from batches import batch_from, batches, one_table, pad
-from hypothesis import given
+from batches import batch_from, one_table, pad
 from largest_tensor import LargestTensor
 from safetensors.torch import save_file
 
@@ -70,19 +69,6 @@ def test_slots_begin_with_the_embedding_of_their_row_or_column():
     torch.testing.assert_close(got, norm(torch.stack(places)))
 
 
-@given(batch=batches())
-def test_any_table_and_an_example_alone_equals_itself_in_a_batch(batch):
-    model = make()
-    words = torch.arange(batch.input_ids.numel()).view(batch.input_ids.shape) % 49 + 1
-    batch = with_words(batch, words)
-    together = model(batch)
-    assert together.states.isfinite().all()
-    real = batch.attention_mask[0] == 1
-    first = [getattr(batch, name)[:1] for name in ("row_ids", "column_ids", "segment_ids", "attention_mask")]
-    alone = model(batch_from(*first, input_ids=words[:1]))
-    torch.testing.assert_close(alone.states[0, real], together.states[0, real], atol=1e-5, rtol=1e-5)
-
-
 def reached(model, batch, token):
     words = batch.input_ids.clone()
     words[0, token] = 49
@@ -96,18 +82,6 @@ def test_news_from_far_arrive_after_two_layers():
     far = torch.arange(int(batch.attention_mask[0].sum())) > 2
     assert reached(make(layers=1), batch, 0).tolist() == (~far).tolist()
     assert reached(make(layers=2), batch, 0).all()
-
-
-def test_tokens_are_told_their_own_row_and_column():
-    """Rows and columns given to tokens in another way change the states, though embeddings do not tell them."""
-    model, batch = make(), some_table()
-    with torch.no_grad():
-        for i in (1, 2):
-            model.embeddings.get_submodule(f"token_type_embeddings_{i}").weight.zero_()
-    swapped = batch_from(
-        batch.column_ids, batch.row_ids, batch.segment_ids, batch.attention_mask, input_ids=batch.input_ids
-    )
-    assert not torch.allclose(model(batch).states, model(swapped).states, atol=1e-3)
 
 
 def test_weights_of_bert_leave_only_what_bert_lacks_new(tmp_path):

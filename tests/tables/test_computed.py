@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mate_cli.tables.denotation import compute, needs_all_rows, number_text
+from mate_cli.tables.denotation import compute, needs_all_rows
 from mate_cli.tables.table import Cell, Table
 
 TABLE = Table("t", (Cell("n"),), tuple((Cell(text),) for text in ("1,204", "$96.50", "12%", "3 km", "north", "-5")))
@@ -32,13 +32,6 @@ def test_what_is_beyond_all_numbers_is_no_answer(aggregation):
     largest = Table("t", (Cell("n"),), ((Cell("9" * 308),), (Cell("9" * 308),), (Cell("9" * 400),)))
     assert compute(aggregation, ((0, 0), (1, 0)), largest) is None
     assert compute(aggregation, ((2, 0),), largest) is None
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(1204, "1,204"), (1 / 3, "0.3333"), (0, "0"), (2e-7, "2e-07"), (-3.5, "-3.5")]
-)
-def test_numbers_are_written_for_people(number, text):
-    assert number_text(number, ",") == text
 
 
 @pytest.mark.parametrize(

@@ -81,3 +81,4 @@ def test_answers_for_people():
 )
 def test_number_texts(number, text):
     assert number_text(number) == text
+    assert number_text(1204, ",") == "1,204"

@@ -12,6 +12,7 @@ import pytest
 from golden import shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from written_tables import cells_of
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.delimited import read_delimited
@@ -39,176 +40,83 @@ def lines_of(path, **options):
     return [[cell.text for cell in line] for line in (table.header, *table.rows)], notes
 
 
-WORLD_BANK = [["C0", "X0", "0", "1"], ["C1", "X1", "1", "2"], ["C2", "X2", "2", "3"]]
 FILES = {
-    "marks never closed, two of them": (
-        't.tsv',
+    "marks never closed, two of them": ("t.tsv",
         'id\ttitle\tyear\n1\t"Rome, open\t1945\n2\tPlain\t1946\n3\tWild days\t1947\n4\t"Giants\t1948\n5\tLast\t1949\n',
-        [["id", "title", "year"], ["1", '"Rome, open', "1945"], ["2", "Plain", "1946"], ["3", "Wild days", "1947"],
-         ["4", '"Giants', "1948"], ["5", "Last", "1949"]],
-        [MISFIT],
-    ),
-    "one never opened, one never closed": (
-        "t.csv",
+        'id | title | year / 1 | "Rome, open | 1945 / 2 | Plain | 1946 / 3 | Wild days | 1947'
+        ' / 4 | "Giants | 1948 / 5 | Last | 1949',
+        [MISFIT]),
+    "one never opened, one never closed": ("t.csv",
         'id,title,year\n1,"Rome,1945\n2,Giants",1948\n3,Plain,1950\n4,Wild,1951\n',
-        [["id", "title", "year"], ["1", '"Rome', "1945"], ["2", 'Giants"', "1948"], ["3", "Plain", "1950"],
-         ["4", "Wild", "1951"]],
-        [MISFIT],
-    ),
-    "marks inside a quotation": (
-        "t.csv",
-        'title,year\n"A "Blue, best" Song",1999\nPlain,2000\n',
-        [["title", "year"], ['A "Blue, best" Song', "1999"], ["Plain", "2000"]],
-        [MISFIT],
-    ),
-    "addresses of several lines": (
-        "t.csv",
-        'id,at\n1,"Main St 5\nParis, France"\n2,"Side St 7\nRome, Italy"\n',
-        [["id", "at"], ["1", "Main St 5\nParis, France"], ["2", "Side St 7\nRome, Italy"]],
-        [],
-    ),
-    "addresses of two parts": (
-        "t.csv",
-        'id,at\n1,"Main St 5\nParis,FR"\n2,"Side St 7\nRome,IT"\n',
-        [["id", "at"], ["1", "Main St 5\nParis,FR"], ["2", "Side St 7\nRome,IT"]],
-        [],
-    ),
-    "addresses as wide as the table": (
-        "t.csv",
-        'id,name,at\n1,Ann,"Main St 5\n75001, Paris, France"\n2,Bo,X\n3,Cy,Y\n',
-        [["id", "name", "at"], ["1", "Ann", "Main St 5\n75001, Paris, France"], ["2", "Bo", "X"], ["3", "Cy", "Y"]],
-        [],
-    ),
-    "semicolons, with a comma in each row": (
-        "t.csv",
+        'id | title | year / 1 | "Rome | 1945 / 2 | Giants" | 1948 / 3 | Plain | 1950 / 4 | Wild | 1951', [MISFIT]),
+    "marks inside a quotation": ("t.csv", 'title,year\n"A "Blue, best" Song",1999\nPlain,2000\n',
+        'title | year / A "Blue, best" Song | 1999 / Plain | 2000', [MISFIT]),
+    "addresses of several lines": ("t.csv", 'id,at\n1,"Main St 5\nParis, France"\n2,"Side St 7\nRome, Italy"\n',
+        "id | at / 1 | Main St 5\nParis, France / 2 | Side St 7\nRome, Italy", []),
+    "addresses of two parts": ("t.csv", 'id,at\n1,"Main St 5\nParis,FR"\n2,"Side St 7\nRome,IT"\n',
+        "id | at / 1 | Main St 5\nParis,FR / 2 | Side St 7\nRome,IT", []),
+    "addresses as wide as the table": ("t.csv", 'id,name,at\n1,Ann,"Main St 5\n75001, Paris, France"\n2,Bo,X\n3,Cy,Y\n',
+        "id | name | at / 1 | Ann | Main St 5\n75001, Paris, France / 2 | Bo | X / 3 | Cy | Y", []),
+    "semicolons, with a comma in each row": ("t.csv",
         "Nr;Name, Vorname;Betrag\n1;Meier, Jan;100\n2;Huber, Ute;200\n3;Kunz, Eva;300\n",
-        [["Nr", "Name, Vorname", "Betrag"], ["1", "Meier, Jan", "100"], ["2", "Huber, Ute", "200"],
-         ["3", "Kunz, Eva", "300"]],
-        [parted("semicolons")],
-    ),
-    "commas, with a list in each row": (
-        "t.csv",
-        "name,tags,n\nA,x;y,1\nB;C,z;w,2\n",
-        [["name", "tags", "n"], ["A", "x;y", "1"], ["B;C", "z;w", "2"]],
-        [],
-    ),
-    "a remark above": (
-        "t.csv",
-        "# exported\nname,n,m\nA,1,2\nB,3,4\n",
-        [["name", "n", "m"], ["A", "1", "2"], ["B", "3", "4"]],
-        [above(1, "# exported")],
-    ),
-    "a remark as wide as the table": (
-        "t.csv",
-        "# a, b, c\nname,n,m\nA,1,2\nB,3,4\n",
-        [["name", "n", "m"], ["A", "1", "2"], ["B", "3", "4"]],
-        [above(1, "# a b c")],
-    ),
-    "a header that begins with a sign": ("t.csv", "#,name\n1,A\n2,B\n", [["#", "name"], ["1", "A"], ["2", "B"]], []),
-    "two titles": (
-        "t.csv",
-        "Table 1. Sales by region\nin thousand euro\n\nregion,q1\nN,0\nS,1\nW,2\n",
-        [["region", "q1"], ["N", "0"], ["S", "1"], ["W", "2"]],
-        [above(2, "Table 1. Sales by region in thousand euro")],
-    ),
-    "the World Bank's head": (
-        "t.csv",
+        "Nr | Name, Vorname | Betrag / 1 | Meier, Jan | 100 / 2 | Huber, Ute | 200 / 3 | Kunz, Eva | 300",
+        [parted("semicolons")]),
+    "commas, with a list in each row": ("t.csv", "name,tags,n\nA,x;y,1\nB;C,z;w,2\n",
+        "name | tags | n / A | x;y | 1 / B;C | z;w | 2", []),
+    "a remark above": ("t.csv", "# exported\nname,n,m\nA,1,2\nB,3,4\n",
+        "name | n | m / A | 1 | 2 / B | 3 | 4", [above(1, "# exported")]),
+    "a remark as wide as the table": ("t.csv", "# a, b, c\nname,n,m\nA,1,2\nB,3,4\n",
+        "name | n | m / A | 1 | 2 / B | 3 | 4", [above(1, "# a b c")]),
+    "a header that begins with a sign": ("t.csv", "#,name\n1,A\n2,B\n", "# | name / 1 | A / 2 | B", []),
+    "two titles": ("t.csv", "Table 1. Sales by region\nin thousand euro\n\nregion,q1\nN,0\nS,1\nW,2\n",
+        "region | q1 / N | 0 / S | 1 / W | 2", [above(2, "Table 1. Sales by region in thousand euro")]),
+    "the World Bank's head": ("t.csv",
         '"Data Source","World Indicators",\n\n"Last Updated Date","2024-03-28",\n\n'
-        '"Country Name","Country Code","2019","2020",\n'
-        + "".join(",".join(f'"{cell}"' for cell in row) + ",\n" for row in WORLD_BANK),
-        [["Country Name", "Country Code", "2019", "2020"], *WORLD_BANK],
-        [above(2, "Data Source World Indicators Last Updated Date 2024-03-28")],
-    ),
-    "a line with a comma above": (
-        "t.csv",
-        "Source: World Bank, 2020\nNotes: none\n\nregion,sales\nN,10\nS,20\nW,30\n",
-        [["region", "sales"], ["N", "10"], ["S", "20"], ["W", "30"]],
-        [above(2, "Source: World Bank 2020 Notes: none")],
-    ),
-    "lines below": (
-        "t.csv",
-        "region,q1,q2\nN,1,2\nS,3,4\n\nSource: Statistics, 2020\n* provisional\n",
-        [["region", "q1", "q2"], ["N", "1", "2"], ["S", "3", "4"]],
-        ["2 lines below the table left out: 'Source: Statistics 2020 * provisional'."],
-    ),
-    "a short last row": (
-        "t.csv",
-        "region,sales\nN,10\nS,20\nW\n",
-        [["region", "sales"], ["N", "10"], ["S", "20"], ["W", ""]],
-        ["1 row shorter than the header: filled with empty cells."],
-    ),
-    "pandas' series": ("t.csv", ",n\nA,5\nB,6\n", [["column 1", "n"], ["A", "5"], ["B", "6"]], [NAMELESS]),
-    "R's write.csv": ("t.csv", '"","n"\n"A",5\n"B",6\n', [["column 1", "n"], ["A", "5"], ["B", "6"]], [NAMELESS]),
-    "R's write.table, with commas": (
-        "t.csv", '"n","m"\n"A",1,2\n"B",3,4\n', [["column 1", "n", "m"], ["A", "1", "2"], ["B", "3", "4"]], [NAMELESS],
-    ),
-    "R's write.table": (
-        "t.txt",
-        '"n" "m"\n"A" 1 2\n"B b" 3 4\n',
-        [["column 1", "n", "m"], ["A", "1", "2"], ["B b", "3", "4"]],
-        [parted("spaces"), NAMELESS],
-    ),
-    "R's write.table of one column": (
-        "t.csv", '"n"\n"1",5\n"2",7\n', [["column 1", "n"], ["1", "5"], ["2", "7"]], [NAMELESS],
-    ),
-    "backslashes": (
-        "t.csv",
+        '"Country Name","Country Code","2019","2020",\n"C0","X0","0","1",\n"C1","X1","1","2",\n"C2","X2","2","3",\n',
+        "Country Name | Country Code | 2019 | 2020 / C0 | X0 | 0 | 1 / C1 | X1 | 1 | 2 / C2 | X2 | 2 | 3",
+        [above(2, "Data Source World Indicators Last Updated Date 2024-03-28")]),
+    "a line with a comma above": ("t.csv", "Source: World Bank, 2020\nNotes: none\n\nregion,sales\nN,10\nS,20\nW,30\n",
+        "region | sales / N | 10 / S | 20 / W | 30", [above(2, "Source: World Bank 2020 Notes: none")]),
+    "lines below": ("t.csv", "region,q1,q2\nN,1,2\nS,3,4\n\nSource: Statistics, 2020\n* provisional\n",
+        "region | q1 | q2 / N | 1 | 2 / S | 3 | 4",
+        ["2 lines below the table left out: 'Source: Statistics 2020 * provisional'."]),
+    "a short last row": ("t.csv", "region,sales\nN,10\nS,20\nW\n",
+        "region | sales / N | 10 / S | 20 / W | ", ["1 row shorter than the header: filled with empty cells."]),
+    "pandas' series": ("t.csv", ",n\nA,5\nB,6\n", "column 1 | n / A | 5 / B | 6", [NAMELESS]),
+    "R's write.csv": ("t.csv", '"","n"\n"A",5\n"B",6\n', "column 1 | n / A | 5 / B | 6", [NAMELESS]),
+    "R's write.table, with commas": ("t.csv", '"n","m"\n"A",1,2\n"B",3,4\n',
+        "column 1 | n | m / A | 1 | 2 / B | 3 | 4", [NAMELESS]),
+    "R's write.table": ("t.txt", '"n" "m"\n"A" 1 2\n"B b" 3 4\n',
+        "column 1 | n | m / A | 1 | 2 / B b | 3 | 4", [parted("spaces"), NAMELESS]),
+    "R's write.table of one column": ("t.csv", '"n"\n"1",5\n"2",7\n', "column 1 | n / 1 | 5 / 2 | 7", [NAMELESS]),
+    "backslashes": ("t.csv",
         '"Title","Year","Note"\n"A \\"Blue\\" Song","1999","x"\n"Plain","2000","says \\"no, never\\", twice"\n',
-        [["Title", "Year", "Note"], ['A "Blue" Song', "1999", "x"], ["Plain", "2000", 'says "no, never", twice']],
-        [ESCAPED],
-    ),
-    "backslashes without quotation": (
-        "t.csv",
-        "city,n\nParis\\, France,1\nRome,2\n",
-        [["city", "n"], ["Paris, France", "1"], ["Rome", "2"]],
-        [ESCAPED],
-    ),
-    "paths of Windows": (
-        "t.csv", 'p,n\n"C:\\new\\",1\n"D:\\x\\",2\n', [["p", "n"], ["C:\\new\\", "1"], ["D:\\x\\", "2"]], [],
-    ),
-    "spaces before quotation marks": (
-        "t.csv",
-        'id, name, amount\n1, "Smith, John", "1,204"\n2, "Doe, Jane", 980\n',
-        [["id", "name", "amount"], ["1", "Smith, John", "1,204"], ["2", "Doe, Jane", "980"]],
-        [],
-    ),
-    "apostrophes": (
-        "t.csv",
-        "'id','name'\n1,'Smith, John'\n2,'O''Neil'\n",
-        [["id", "name"], ["1", "Smith, John"], ["2", "O'Neil"]],
-        ["Apostrophes were read as quotation marks."],
-    ),
-    "apostrophes around some cells below a title": (
-        "t.csv",
-        "Sales of 2024\na;b;c\n'x; y';1;z\n'v; w';2;'p; q; r'\n",
-        [["a", "b", "c"], ["x; y", "1", "z"], ["v; w", "2", "p; q; r"]],
-        [parted("semicolons"), "Apostrophes were read as quotation marks.", above(1, "Sales of 2024")],
-    ),
-    "apostrophes that are text": (
-        "t.csv", "id,song\n1,'Hello'\n2,'Bye'\n", [["id", "song"], ["1", "'Hello'"], ["2", "'Bye'"]], [],
-    ),
-    "number signs": ("t.csv", "name#n\nA#1\nB#2\n", [["name", "n"], ["A", "1"], ["B", "2"]], [parted("'#'")]),
-    "carets": ("t.csv", "a^b\n1^2\n3^4\n", [["a", "b"], ["1", "2"], ["3", "4"]], [parted("'^'")]),
-    "tildes": ("t.txt", "a~b\nx, y~2\nz~4\n", [["a", "b"], ["x, y", "2"], ["z", "4"]], [parted("'~'")]),
-    "spaces": ("t.txt", "name value\nA 1\nB 2\n", [["name", "value"], ["A", "1"], ["B", "2"]], [parted("spaces")]),
-    "columns of fixed width": (
-        "t.txt",
+        'Title | Year | Note / A "Blue" Song | 1999 | x / Plain | 2000 | says "no, never", twice', [ESCAPED]),
+    "backslashes without quotation": ("t.csv", "city,n\nParis\\, France,1\nRome,2\n",
+        "city | n / Paris, France | 1 / Rome | 2", [ESCAPED]),
+    "paths of Windows": ("t.csv", 'p,n\n"C:\\new\\",1\n"D:\\x\\",2\n', "p | n / C:\\new\\ | 1 / D:\\x\\ | 2", []),
+    "spaces before quotation marks": ("t.csv", 'id, name, amount\n1, "Smith, John", "1,204"\n2, "Doe, Jane", 980\n',
+        "id | name | amount / 1 | Smith, John | 1,204 / 2 | Doe, Jane | 980", []),
+    "apostrophes": ("t.csv", "'id','name'\n1,'Smith, John'\n2,'O''Neil'\n",
+        "id | name / 1 | Smith, John / 2 | O'Neil", ["Apostrophes were read as quotation marks."]),
+    "apostrophes around some cells below a title": ("t.csv", "Sales of 2024\na;b;c\n'x; y';1;z\n'v; w';2;'p; q; r'\n",
+        "a | b | c / x; y | 1 | z / v; w | 2 | p; q; r",
+        [parted("semicolons"), "Apostrophes were read as quotation marks.", above(1, "Sales of 2024")]),
+    "apostrophes that are text": ("t.csv", "id,song\n1,'Hello'\n2,'Bye'\n", "id | song / 1 | 'Hello' / 2 | 'Bye'", []),
+    "number signs": ("t.csv", "name#n\nA#1\nB#2\n", "name | n / A | 1 / B | 2", [parted("'#'")]),
+    "carets": ("t.csv", "a^b\n1^2\n3^4\n", "a | b / 1 | 2 / 3 | 4", [parted("'^'")]),
+    "tildes": ("t.txt", "a~b\nx, y~2\nz~4\n", "a | b / x, y | 2 / z | 4", [parted("'~'")]),
+    "spaces": ("t.txt", "name value\nA 1\nB 2\n", "name | value / A | 1 / B | 2", [parted("spaces")]),
+    "columns of fixed width": ("t.txt",
         "name      value  city\nAnn Berg     10  New York\nBo          200  Rome\nCy               Oslo\n",
-        [["name", "value", "city"], ["Ann Berg", "10", "New York"], ["Bo", "200", "Rome"], ["Cy", "", "Oslo"]],
-        ["Columns are aligned with spaces."],
-    ),
-    "a printed data frame of texts": (
-        "t.txt",
+        "name | value | city / Ann Berg | 10 | New York / Bo | 200 | Rome / Cy |  | Oslo",
+        ["Columns are aligned with spaces."]),
+    "a printed data frame of texts": ("t.txt",
         "  name        state\n0 north; up   open \n1 south       closed\n2               open\n",
-        [["column 1", "name", "state"], ["0", "north; up", "open"], ["1", "south", "closed"], ["2", "", "open"]],
-        ["Columns are aligned with spaces.", NAMELESS],
-    ),
-    "a printed data frame": (
-        "t.txt",
-        "   region  sales\n0   North     10\n1   South     20\n",
-        [["column 1", "region", "sales"], ["0", "North", "10"], ["1", "South", "20"]],
-        ["Columns are aligned with spaces.", NAMELESS],
-    ),
+        "column 1 | name | state / 0 | north; up | open / 1 | south | closed / 2 |  | open",
+        ["Columns are aligned with spaces.", NAMELESS]),
+    "a printed data frame": ("t.txt", "   region  sales\n0   North     10\n1   South     20\n",
+        "column 1 | region | sales / 0 | North | 10 / 1 | South | 20", ["Columns are aligned with spaces.", NAMELESS]),
 }  # fmt: skip
 ONE_COLUMN = {
     "numbers with commas": ["n", "1,204", "2,980"],
@@ -223,7 +131,7 @@ ONE_COLUMN = {
 def test_files_as_programs_and_people_leave_them(tmp_path, name):
     file, text, expected, notes = FILES[name]
     (tmp_path / file).write_text(text, newline="")
-    assert lines_of(tmp_path / file) == (expected, notes)
+    assert lines_of(tmp_path / file) == (cells_of(expected), notes)
 
 
 @pytest.mark.parametrize("name", ONE_COLUMN)

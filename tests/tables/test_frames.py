@@ -19,59 +19,37 @@ from mate_cli.tables.table import Table
 
 TIME = "2024-03-01 08:30"
 VALUES = {
-    "floats of 32 bits": (
-        pyarrow.array([0.1, 33.3, None, 1e10, 16777216.0, -0.0], pyarrow.float32()),
-        ["0.1", "33.3", "", "10000000000", "16777216", "0"],
-    ),
+    "floats of 32 bits": (pyarrow.array([0.1, 33.3, None, 1e10, 16777216.0, -0.0], pyarrow.float32()),
+        ["0.1", "33.3", "", "10000000000", "16777216", "0"]),
     "floats of 16 bits": (pyarrow.array([0.1, 65504.0, None], pyarrow.float16()), ["0.1", "65504", ""]),
     "in lists": (pyarrow.array([[0.1, None], None, []], pyarrow.list_(pyarrow.float64())), ["[0.1, null]", "", "[]"]),
     "in parts": (pyarrow.array([{"a": 0.1, "b": None}]), ['{"a": 0.1, "b": null}']),
     "in maps": (pyarrow.array([[("k", 0.1)]], pyarrow.map_(pyarrow.string(), pyarrow.float64())), ['[["k", 0.1]]']),
     "in dictionaries": (pyarrow.array([0.1, 0.1, None], pyarrow.float32()).dictionary_encode(), ["0.1", "0.1", ""]),
-    "floats": (
-        pyarrow.array([0.1 + 0.2, 1e15, 1234567890123456.0, 1e20, 1e-7]),
-        ["0.3", "1000000000000000", "1234567890123456", "1e+20", "1e-07"],
-    ),
+    "floats": (pyarrow.array([0.1 + 0.2, 1e15, 1234567890123456.0, 1e20, 1e-7]),
+        ["0.3", "1000000000000000", "1234567890123456", "1e+20", "1e-07"]),
     "whole numbers": (pyarrow.array([2**63 + 5, None, 0], pyarrow.uint64()), ["9223372036854775813", "", "0"]),
-    "decimals": (
-        pyarrow.array([decimal.Decimal("1.50"), decimal.Decimal("-0.05"), None], pyarrow.decimal128(9, 2)),
-        ["1.50", "-0.05", ""],
-    ),
+    "decimals": (pyarrow.array([decimal.Decimal("1.50"), decimal.Decimal("-0.05"), None], pyarrow.decimal128(9, 2)),
+        ["1.50", "-0.05", ""]),
     "durations": (
-        pyarrow.array(
-            [
-                datetime.timedelta(minutes=-30),
-                datetime.timedelta(seconds=-5),
-                datetime.timedelta(seconds=1.5),
-                datetime.timedelta(days=2, hours=3),
-                datetime.timedelta(microseconds=-1),
-                None,
-            ]
-        ),
-        ["-0:30:00", "-0:00:05", "0:00:01.5", "51:00:00", "-0:00:00.000001", ""],
-    ),
+        pyarrow.array([datetime.timedelta(minutes=-30), datetime.timedelta(seconds=-5), datetime.timedelta(seconds=1.5),
+         datetime.timedelta(days=2, hours=3), datetime.timedelta(microseconds=-1), None, ]),
+        ["-0:30:00", "-0:00:05", "0:00:01.5", "51:00:00", "-0:00:00.000001", ""]),
     "durations in nanoseconds": (pyarrow.array([-1_500_000_000, None], pyarrow.duration("ns")), ["-0:00:01.5", ""]),
-    "moments": (
-        pyarrow.array([datetime.datetime(2024, 3, 1, 8, 30, 0, 250_000), datetime.datetime(2024, 3, 1), None]),
-        [f"{TIME}:00.25", "2024-03-01", ""],
-    ),
-    "moments of nanoseconds": (
-        pyarrow.array([1, None], pyarrow.timestamp("ns")),
-        ["1970-01-01 00:00:00.000000001", ""],
-    ),
+    "moments": (pyarrow.array([datetime.datetime(2024, 3, 1, 8, 30, 0, 250_000), datetime.datetime(2024, 3, 1), None]),
+        [f"{TIME}:00.25", "2024-03-01", ""]),
+    "moments of nanoseconds": (pyarrow.array([1, None], pyarrow.timestamp("ns")),
+        ["1970-01-01 00:00:00.000000001", ""]),
     "time zones": (
-        pyarrow.array(
-            [datetime.datetime(2024, 3, 1, 7, 30), datetime.datetime(2024, 2, 29, 23), None],
-            pyarrow.timestamp("us", "Europe/Berlin"),
-        ),
-        [f"{TIME}+01:00", "2024-03-01 00:00+01:00", ""],
-    ),
+        pyarrow.array([datetime.datetime(2024, 3, 1, 7, 30), datetime.datetime(2024, 2, 29, 23), None],
+         pyarrow.timestamp("us", "Europe/Berlin")),
+        [f"{TIME}+01:00", "2024-03-01 00:00+01:00", ""]),
     "days": (pyarrow.array([datetime.date(2024, 3, 1), None]), ["2024-03-01", ""]),
     "times": (pyarrow.array([datetime.time(8, 30), datetime.time(1, 2, 3, 5000), None]), ["08:30", "01:02:03.005", ""]),
     "flags": (pyarrow.array([True, False, None]), ["TRUE", "FALSE", ""]),
     "bytes": (pyarrow.array([b"ab", b"\xff", None]), ["ab", "\ufffd", ""]),
     "categories": (pyarrow.array(["x", None, "y"]).dictionary_encode(), ["x", "", "y"]),
-}
+}  # fmt: skip
 
 
 def texts(table):
@@ -112,21 +90,15 @@ FRAMES = {
     "intervals": (pandas.interval_range(0, 2), ["(0, 1]", "(1, 2]"]),
     "whole numbers of any size": (objects(2**70, -1), ["1180591620717411303424", "-1"]),
     "values of numpy": (
-        objects(
-            numpy.float32(0.1), numpy.float16(0.1), numpy.int8(3), numpy.bool_(True), numpy.array([0.1, 2.5], "f4")
-        ),
-        ["0.1", "0.1", "3", "TRUE", "[0.1, 2.5]"],
-    ),
-    "nested": (
-        objects({"a": [numpy.float32(0.1), float("nan")], datetime.date(2024, 1, 2): b"x"}, (1, None)),
-        ['{"a": [0.1, null], "2024-01-02": "x"}', "[1, null]"],
-    ),
-    "decimals": (
-        objects(decimal.Decimal("NaN"), decimal.Decimal("1E+3"), decimal.Decimal("1.10")),
-        ["", "1000", "1.10"],
-    ),
+        objects(numpy.float32(0.1), numpy.float16(0.1), numpy.int8(3), numpy.bool_(True), numpy.array([0.1, 2.5],
+         "f4")),
+        ["0.1", "0.1", "3", "TRUE", "[0.1, 2.5]"]),
+    "nested": (objects({"a": [numpy.float32(0.1), float("nan")], datetime.date(2024, 1, 2): b"x"}, (1, None)),
+        ['{"a": [0.1, null], "2024-01-02": "x"}', "[1, null]"]),
+    "decimals": (objects(decimal.Decimal("NaN"), decimal.Decimal("1E+3"), decimal.Decimal("1.10")),
+        ["", "1000", "1.10"]),
     "others": (objects(uuid.UUID(int=1), datetime.time(8, 30)), [str(uuid.UUID(int=1)), "08:30"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FRAMES)

@@ -8,6 +8,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from written_tables import cells_of
 
 from mate_cli.errors import DataError
 from mate_cli.tables.read import read_table
@@ -27,92 +28,44 @@ FIELDS = [{"name": "index", "type": "integer"}, {"name": "region"}, {"name": "sa
 TABLES = {
     "records": (ROWS, NORTH, []),
     "split": ({"columns": ["region", "sales"], "index": [0, 1], "data": [["North", 10], ["South", 20]]}, NORTH, []),
-    "split with names of rows": (
-        {"columns": ["sales"], "index": ["North", "South"], "data": [[10], [20]]},
-        [["column 1", "sales"], *NORTH[1:]],
-        [NAMELESS],
-    ),
+    "split with names of rows": ({"columns": ["sales"], "index": ["North", "South"], "data": [[10], [20]]},
+        [["column 1", "sales"], *NORTH[1:]], [NAMELESS]),
     "index": ({"0": ROWS[0], "1": ROWS[1]}, NORTH, []),
-    "index with names": (
-        {"a": ROWS[0], "b": ROWS[1]},
-        [["column 1", "region", "sales"], ["a", "North", "10"], ["b", "South", "20"]],
-        [NAMELESS],
-    ),
+    "index with names": ({"a": ROWS[0], "b": ROWS[1]},
+        cells_of("column 1 | region | sales / a | North | 10 / b | South | 20"), [NAMELESS]),
     "columns": ({"region": {"0": "North", "1": "South"}, "sales": {"0": 10, "1": 20}}, NORTH, []),
-    "columns in another order": (
-        {"region": {"0": "North", "1": "South"}, "sales": {"1": 20, "0": 10}},
-        NORTH,
-        [],
-    ),
-    "columns that lack rows": (
-        {"a": {"0": 1, "1": 2}, "b": {"1": "y"}},
-        [["a", "b"], ["1", ""], ["2", "y"]],
-        [],
-    ),
-    "columns with names of rows": (
-        {"sales": {"N": 10, "S": 20, "W": 5}, "who": {"N": "Ann", "S": "Bo", "W": None}},
-        [["column 1", "sales", "who"], ["N", "10", "Ann"], ["S", "20", "Bo"], ["W", "5", ""]],
-        [NAMELESS],
-    ),
-    "more names outside": (
-        {"N": {"q1": 1, "q2": 2}, "S": {"q1": 3, "q2": 4}, "W": {"q1": 5, "q2": 6}},
-        [["column 1", "q1", "q2"], ["N", "1", "2"], ["S", "3", "4"], ["W", "5", "6"]],
-        [NAMELESS],
-    ),
+    "columns in another order": ({"region": {"0": "North", "1": "South"}, "sales": {"1": 20, "0": 10}}, NORTH, []),
+    "columns that lack rows": ({"a": {"0": 1, "1": 2}, "b": {"1": "y"}}, cells_of("a | b / 1 |  / 2 | y"), []),
+    "columns with names of rows": ({"sales": {"N": 10, "S": 20, "W": 5}, "who": {"N": "Ann", "S": "Bo", "W": None}},
+        cells_of("column 1 | sales | who / N | 10 | Ann / S | 20 | Bo / W | 5 | "), [NAMELESS]),
+    "more names outside": ({"N": {"q1": 1, "q2": 2}, "S": {"q1": 3, "q2": 4}, "W": {"q1": 5, "q2": 6}},
+        cells_of("column 1 | q1 | q2 / N | 1 | 2 / S | 3 | 4 / W | 5 | 6"), [NAMELESS]),
     "table": (
-        {
-            "schema": {"fields": FIELDS, "primaryKey": ["index"]},
-            "data": [{"index": 0, **ROWS[0]}, {"index": 1, **ROWS[1]}],
-        },
-        NORTH,
-        [],
-    ),
+        {"schema": {"fields": FIELDS, "primaryKey": ["index"]}, "data": [{"index": 0, **ROWS[0]}, {"index": 1,
+         **ROWS[1]}]},
+        NORTH, []),
     "table with a named index": (
-        {"schema": {"fields": FIELDS[1:], "primaryKey": ["region"], "pandas_version": "1.4.0"}, "data": ROWS},
-        NORTH,
-        [],
-    ),
-    "values": (
-        [["North", 10], ["South", 20]],
-        [["column 1", "column 2"], *NORTH[1:]],
-        ["2 columns without a name: called column 1, column 2."],
-    ),
-    "a header with years": ([["r", 2019, 2020], ["N", 1, 2]], [["r", "2019", "2020"], ["N", "1", "2"]], []),
+        {"schema": {"fields": FIELDS[1:], "primaryKey": ["region"], "pandas_version": "1.4.0"}, "data": ROWS}, NORTH,
+        []),
+    "values": ([["North", 10], ["South", 20]],
+        [["column 1", "column 2"], *NORTH[1:]], ["2 columns without a name: called column 1, column 2."]),
+    "a header with years": ([["r", 2019, 2020], ["N", 1, 2]], cells_of("r | 2019 | 2020 / N | 1 | 2"), []),
     "under a key": ({"data": ROWS, "errors": [], "page": 1}, NORTH, ["The table was read from 'data'."]),
-    "lists under a key": (
-        {"data": [["a", "b"], [1, 2]]},
-        [["a", "b"], ["1", "2"]],
-        ["The table was read from 'data'."],
-    ),
-    "columns under a key": (
-        {"data": {"a": [1, 2], "b": [3, 4]}, "ok": True},
-        [["a", "b"], ["1", "3"], ["2", "4"]],
-        ["The table was read from 'data'."],
-    ),
-    "deep": (
-        {"count": 2, "next": None, "results": {"items": ROWS}},
-        NORTH,
-        ["The table was read from 'results.items'."],
-    ),
-    "names of columns as objects": (
-        {"columns": [{"name": "a"}, {"name": "b"}], "rows": [[1, 2]]},
-        [["a", "b"], ["1", "2"]],
-        [],
-    ),
-    "objects beside a header": ({"columns": ["b", "a"], "rows": [{"a": 1, "b": 2}]}, [["b", "a"], ["2", "1"]], []),
-    "not a number": (
-        '[{"a": NaN, "b": 1}]',
-        [["a", "b"], ["", "1"]],
-        [],
-    ),
-    "lists one after another": (
-        '[{"a": 1}, {"a": 2}]\n[{"a": 3, "b": 4}],\n[{"b": 5}]\n',
-        [["a", "b"], ["1", ""], ["2", ""], ["3", "4"], ["", "5"]],
-        [],
-    ),
-    "lists of lists one after another": ('[["a"], [1]] [[2]]\n[[3]]', [["a"], ["1"], ["2"], ["3"]], []),
-    "in a call": ('/*O_o*/\nset.rows({"columns": ["n"], "rows": [[1]]});', [["n"], ["1"]], []),
-    "nested values": ('[{"a": {"b": [1]}, "c": 2}]', [["a", "c"], ['{"b": [1]}', "2"]], []),
+    "lists under a key": ({"data": [["a", "b"], [1, 2]]},
+        cells_of("a | b / 1 | 2"), ["The table was read from 'data'."]),
+    "columns under a key": ({"data": {"a": [1, 2], "b": [3, 4]}, "ok": True},
+        cells_of("a | b / 1 | 3 / 2 | 4"), ["The table was read from 'data'."]),
+    "deep": ({"count": 2, "next": None, "results": {"items": ROWS}},
+        NORTH, ["The table was read from 'results.items'."]),
+    "names of columns as objects": ({"columns": [{"name": "a"}, {"name": "b"}], "rows": [[1, 2]]},
+        cells_of("a | b / 1 | 2"), []),
+    "objects beside a header": ({"columns": ["b", "a"], "rows": [{"a": 1, "b": 2}]}, cells_of("b | a / 2 | 1"), []),
+    "not a number": ('[{"a": NaN, "b": 1}]', cells_of("a | b /  | 1"), []),
+    "lists one after another": ('[{"a": 1}, {"a": 2}]\n[{"a": 3, "b": 4}],\n[{"b": 5}]\n',
+        cells_of("a | b / 1 |  / 2 |  / 3 | 4 /  | 5"), []),
+    "lists of lists one after another": ('[["a"], [1]] [[2]]\n[[3]]', cells_of("a / 1 / 2 / 3"), []),
+    "in a call": ('/*O_o*/\nset.rows({"columns": ["n"], "rows": [[1]]});', cells_of("n / 1"), []),
+    "nested values": ('[{"a": {"b": [1]}, "c": 2}]', cells_of('a | c / {"b": [1]} | 2'), []),
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import texts
+from written_tables import cells_of
 
 from mate_cli.errors import DataError, MateError
 from mate_cli.tables.read import read_table
@@ -128,78 +129,47 @@ def guessed(encoding):
 RUSSIAN = "имя,город\nИван,Москва\nПётр,Казань\nЮлия,Новосибирск\n"  # noqa: RUF001
 ONE_COLUMN = "No delimiter was found: the table has one column (delimiter=... splits it)."
 HANDLED = {
-    "semicolons and decimal commas": (
-        "name;price\nA;1,5\nB;1.204,25\n",
-        [["name", "price"], ["A", "1,5"], ["B", "1.204,25"]],
-        ["Columns are separated by semicolons.", "Decimal commas: 'price' (otherwise write decimal=.)."],
-    ),
-    "points and commas": (
-        'n,v\na,"1,204"\nb,"2,10"\nc,3.5\n',
-        [["n", "v"], ["a", "1,204"], ["b", "2,10"], ["c", "3.5"]],
-        ["No numbers in 'v': their marks may part decimals or thousands. Write decimal=, or decimal=. or locale=de."],
-    ),
-    "pipes": ("a|b\n1|2\n", [["a", "b"], ["1", "2"]], ["Columns are separated by pipes."]),
-    "a hint of Excel": ("sep=;\na;b\n1;2\n", [["a", "b"], ["1", "2"]], ["Columns are separated by semicolons."]),
-    "old Mac line ends": ("a,b\r1,2\r", [["a", "b"], ["1", "2"]], []),
-    "a byte order mark": ("\ufeffa,b\n1,2\n", [["a", "b"], ["1", "2"]], []),
-    "cp1252": (
-        "ville;été\nÎle-de-France;1\n".encode("cp1252"),
-        [["ville", "été"], ["Île-de-France", "1"]],
-        [guessed("cp1252"), "Columns are separated by semicolons."],
-    ),
+    "semicolons and decimal commas": ("name;price\nA;1,5\nB;1.204,25\n",
+        cells_of("name | price / A | 1,5 / B | 1.204,25"),
+        ["Columns are separated by semicolons.", "Decimal commas: 'price' (otherwise write decimal=.)."]),
+    "points and commas": ('n,v\na,"1,204"\nb,"2,10"\nc,3.5\n',
+        cells_of("n | v / a | 1,204 / b | 2,10 / c | 3.5"),
+        ["No numbers in 'v': their marks may part decimals or thousands. Write decimal=, or decimal=. or locale=de."]),
+    "pipes": ("a|b\n1|2\n", cells_of("a | b / 1 | 2"), ["Columns are separated by pipes."]),
+    "a hint of Excel": ("sep=;\na;b\n1;2\n", cells_of("a | b / 1 | 2"), ["Columns are separated by semicolons."]),
+    "old Mac line ends": ("a,b\r1,2\r", cells_of("a | b / 1 | 2"), []),
+    "a byte order mark": ("\ufeffa,b\n1,2\n", cells_of("a | b / 1 | 2"), []),
+    "cp1252": ("ville;été\nÎle-de-France;1\n".encode("cp1252"),
+        cells_of("ville | été / Île-de-France | 1"), [guessed("cp1252"), "Columns are separated by semicolons."]),
     "letters that many encodings share": (
         "Straße;Anteil\nKölner Straße in München;12,5%\nZürcher Straße in Düsseldorf;7,25 %\n".encode("cp1252"),
-        [["Straße", "Anteil"], ["Kölner Straße in München", "12,5%"], ["Zürcher Straße in Düsseldorf", "7,25 %"]],
-        [
-            guessed("cp1252"),
-            "Columns are separated by semicolons.",
-            "Decimal commas: 'Anteil' (otherwise write decimal=.).",
-        ],
-    ),
+        cells_of("Straße | Anteil / Kölner Straße in München | 12,5% / Zürcher Straße in Düsseldorf | 7,25 %"),
+        [guessed("cp1252"), "Columns are separated by semicolons.",
+         "Decimal commas: 'Anteil' (otherwise write decimal=.)."]),
     "cp1251": (RUSSIAN.encode("cp1251"), [line.split(",") for line in RUSSIAN.splitlines()], [guessed("cp1251")]),
-    "ragged rows": (
-        "a,b\n1\n1,2,3\n",
-        [["a", "b", "column 3"], ["1", "", ""], ["1", "2", "3"]],
-        [
-            "1 row shorter than the header: filled with empty cells.",
-            "1 row longer than the header: 1 column added on the right.",
-            "1 column without a name: called column 3.",
-        ],
-    ),
-    "duplicate and blank headers": (
-        "a,a,,a (2)\n1,2,3,4\n",
-        [["a", "a (3)", "column 3", "a (2)"], ["1", "2", "3", "4"]],
-        ["1 column without a name: called column 3.", "Columns of the same name were numbered: 'a'."],
-    ),
-    "blank rows and columns": (
-        "a,b,,\n\n1,2,,\n,,,\n3,4,,\n,,,\n,,,\n",
-        [["a", "b"], ["1", "2"], ["3", "4"]],
-        ["2 blank rows left out."],
-    ),
-    "a blank column in the middle": ("a,,b\n1,,2\n", [["a", "b"], ["1", "2"]], ["1 blank column left out."]),
-    "a quotation mark that is never closed": (
-        'a,b\n1,"open\n' + "2,3\n" * 40,
+    "ragged rows": ("a,b\n1\n1,2,3\n",
+        cells_of("a | b | column 3 / 1 |  |  / 1 | 2 | 3"),
+        ["1 row shorter than the header: filled with empty cells.",
+         "1 row longer than the header: 1 column added on the right.", "1 column without a name: called column 3."]),
+    "duplicate and blank headers": ("a,a,,a (2)\n1,2,3,4\n",
+        cells_of("a | a (3) | column 3 | a (2) / 1 | 2 | 3 | 4"),
+        ["1 column without a name: called column 3.", "Columns of the same name were numbered: 'a'."]),
+    "blank rows and columns": ("a,b,,\n\n1,2,,\n,,,\n3,4,,\n,,,\n,,,\n",
+        cells_of("a | b / 1 | 2 / 3 | 4"), ["2 blank rows left out."]),
+    "a blank column in the middle": ("a,,b\n1,,2\n", cells_of("a | b / 1 | 2"), ["1 blank column left out."]),
+    "a quotation mark that is never closed": ('a,b\n1,"open\n' + "2,3\n" * 40,
         [["a", "b"], ["1", '"open'], *[["2", "3"]] * 40],
-        ["Some quotation marks do not fit together; those of no whole cell were read as text."],
-    ),
-    "one that is never closed, and others that are": (
-        'a,b\n"x, y","two\nlines"\n1,"open\n' + '2,"3, 4"\n' * 40,
+        ["Some quotation marks do not fit together; those of no whole cell were read as text."]),
+    "one that is never closed, and others that are": ('a,b\n"x, y","two\nlines"\n1,"open\n' + '2,"3, 4"\n' * 40,
         [["a", "b"], ["x, y", "two\nlines"], ["1", '"open'], *[["2", "3, 4"]] * 40],
-        ["Some quotation marks do not fit together; those of no whole cell were read as text."],
-    ),
-    "inches": ('size,n\n5" pipe,1\n7" pipe,2\n', [["size", "n"], ['5" pipe', "1"], ['7" pipe', "2"]], []),
-    "one column of sentences, most with a comma": (
-        "comment\nyes, please\nwell, no\nwell, yes\nok\n",
-        [["comment"], ["yes, please"], ["well, no"], ["well, yes"], ["ok"]],
-        [ONE_COLUMN],
-    ),
-    "some zero bytes": (
-        "a,b\n1,x\0y\n" + "2,3\n" * 30,
-        [["a", "b"], ["1", "xy"], *[["2", "3"]] * 30],
-        ["1 NUL character left out."],
-    ),
-    "zero bytes at the end": ("a,b\n1,2\n" + "\0" * 8, [["a", "b"], ["1", "2"]], ["8 NUL characters left out."]),
-}
+        ["Some quotation marks do not fit together; those of no whole cell were read as text."]),
+    "inches": ('size,n\n5" pipe,1\n7" pipe,2\n', cells_of('size | n / 5" pipe | 1 / 7" pipe | 2'), []),
+    "one column of sentences, most with a comma": ("comment\nyes, please\nwell, no\nwell, yes\nok\n",
+        cells_of("comment / yes, please / well, no / well, yes / ok"), [ONE_COLUMN]),
+    "some zero bytes": ("a,b\n1,x\0y\n" + "2,3\n" * 30,
+        [["a", "b"], ["1", "xy"], *[["2", "3"]] * 30], ["1 NUL character left out."]),
+    "zero bytes at the end": ("a,b\n1,2\n" + "\0" * 8, cells_of("a | b / 1 | 2"), ["8 NUL characters left out."]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HANDLED)

@@ -10,16 +10,13 @@ from strategies import examples
 
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.expansion import NumberedWords, SentenceIndex
+from mate_cli.tokenization.expansion import SentenceIndex
 from mate_cli.tokenization.serializers.lexical import (
     FEATURES,
-    PREFIX,
     QUESTION,
-    Coverage,
     LexicalSerializer,
     LexicalTable,
     best_elsewhere,
-    prefixes,
 )
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
@@ -120,25 +117,6 @@ def test_what_is_asked_for_finds_the_column(found):
 def test_the_rows_of_the_lowest_and_highest_numbers_are_known(found):
     assert found["row_lowest"].tolist() == [[1, 1, 1], [0, 0, 0]]
     assert found["row_highest"].tolist() == [[0, 0, 0], [1, 1, 1]]
-
-
-@given(examples())
-def test_coverage_is_that_of_its_definition(example):
-    rows = [[prefixes(cell.text) for cell in row] for row in example.table.rows]
-    asked = prefixes(example.question) & frozenset().union(*(cell for row in rows for cell in row))
-    having = {word: sum(any(word in cell for cell in row) for row in rows) for word in asked}
-    weights = {word: np.log((1 + len(rows)) / (1 + count)) for word, count in having.items()}
-    whole = sum(weights.values()) or 1
-
-    def share(cells):
-        return sum(weight for word, weight in weights.items() if any(word in cell for cell in cells)) / whole
-
-    texts = [cell.text for row in example.table.rows for cell in row]
-    got = Coverage(NumberedWords.build(texts, PREFIX), len(example.table.header)).shares(example.question)
-    others = [[share(row[:place] + row[place + 1 :]) for place in range(len(row))] for row in rows]
-    expected = ([[share([cell]) for cell in row] for row in rows], others, [[share(row)] * len(row) for row in rows])
-    for one, other in zip(got, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-9)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 4), st.sampled_from([1, 2]))

@@ -11,7 +11,6 @@ from strategies import examples
 
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tables.text import is_empty
 from mate_cli.tokenization.layout import SUMMARY_ROW
 from mate_cli.tokenization.serializers.sat import SatFacts, SatSerializer, count_values, rank_lines
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
@@ -116,32 +115,6 @@ def test_three_pieces_do_not_go_before_header_and_counts():
     assert rank_lines(question[:3], np.array(pieces), np.array(lines), 4).argsort().tolist() == [1, 3, 0, 2]
     more = rank_lines(question, np.array([*pieces, 4, 4]), np.array([*lines, 1, 2]), 4)
     assert more.argsort().tolist() == [1, 2, 3, 0], "four do"
-
-
-@given(examples(), ROWS)
-def test_the_choice_is_that_of_a_plain_count(example, rows):
-    """Where everything fits: by repeated pieces of the question, 3 more for header and counts, in order of the hits."""
-    encoding = encode_one(example, rows=rows, sentences=0)
-    lines = [example.table.header, *example.table.rows]
-    pieces = [{p for cell in line for p in pieces_of(cell.text)} for line in lines]
-    counts = [count_values([line[c].text for line in lines]) for c in range(len(example.table.header))]
-    pieces.append({p for said in counts if said for p in pieces_of(said)})
-    scores = {len(lines): 3, 0: 3}  # in the order in which lines come to have a score
-    for piece in (p for p in pieces_of(example.question) if p != VOCABULARY.empty_id):
-        for line, own in enumerate(pieces):
-            if piece in own:
-                scores[line] = scores.get(line, 0) + 1
-    for line in range(len(lines)):
-        scores.setdefault(line, 0)
-    best = sorted(scores, key=lambda line: -scores[line])[:rows]
-    found, counted = kept_lines(encoding)
-    assert found == sorted(line for line in best if line < len(lines))
-    assert counted == (len(lines) in best and any(counts))
-
-
-def pieces_of(text):
-    (pieces,) = VOCABULARY.pieces([text])
-    return [VOCABULARY.empty_id] if is_empty(text) or not len(pieces) else pieces.tolist()
 
 
 @given(examples(), ROWS, st.sampled_from([16, 40, 128]))
