@@ -60,6 +60,7 @@ TABLES = {
     "names of columns as objects": ({"columns": [{"name": "a"}, {"name": "b"}], "rows": [[1, 2]]},
         cells_of("a | b / 1 | 2"), []),
     "objects beside a header": ({"columns": ["b", "a"], "rows": [{"a": 1, "b": 2}]}, cells_of("b | a / 2 | 1"), []),
+    "a later key": ([{"a": 1}, {"b": True}, {"b": None, "a": 2.50}], cells_of("a | b / 1 |  /  | TRUE / 2.5 | "), []),
     "not a number": ('[{"a": NaN, "b": 1}]', cells_of("a | b /  | 1"), []),
     "lists one after another": ('[{"a": 1}, {"a": 2}]\n[{"a": 3, "b": 4}],\n[{"b": 5}]\n',
         cells_of("a | b / 1 |  / 2 |  / 3 | 4 /  | 5"), []),

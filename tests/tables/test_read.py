@@ -240,19 +240,6 @@ def test_what_is_not_there_is_named(tmp_path):
         read_table(tmp_path / "none.csv")
 
 
-JSON = {
-    "missing keys": ('[{"a": 1}, {"b": null, "a": 2.50}]', [["a", "b"], ["1", ""], ["2.5", ""]]),
-    "later keys": ('[{"a": 1}, {"b": true}]', [["a", "b"], ["1", ""], ["", "TRUE"]]),
-    "lists": ('[["a", "b"], [1, 2.0]]', [["a", "b"], ["1", "2"]]),
-    "an object per line": ('{"a": 1}\n{"a": 2}\n', [["a"], ["1"], ["2"]]),
-}
-
-
-@pytest.mark.parametrize("name", JSON)
-def test_json_of_many_shapes(tmp_path, name):
-    assert read(tmp_path, JSON[name][0], "t.json")[0] == JSON[name][1]
-
-
 @pytest.fixture
 def workbook(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")

@@ -321,21 +321,6 @@ def test_what_is_no_workbook_says_what_it_is(tmp_path, name, suffix):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"PK\x03\x04....", bytes(range(256))])
-def test_files_that_are_only_called_workbooks(tmp_path, content):
-    (tmp_path / "t.xlsx").write_bytes(content)
-    with pytest.raises(
-        DataError, match=r"this is not a workbook. If it|cannot be read: .* Open it in a spreadsheet program"
-    ):
-        read_table(tmp_path / "t.xlsx")
-
-
-@pytest.mark.parametrize(("name", "message"), [("a.ods", "save it as .xlsx"), ("archive.zip", "Unpack it first")])
-def test_other_documents_say_what_to_do(name, message):
-    with pytest.raises(DataError, match=message):
-        read_table(FILES / name)
-
-
 @pytest.mark.parametrize("name", ["short_cells.xlsb", "indented.ods"])
 def test_no_cell_is_missing(name):
     table, _ = read_table(FILES / name)
@@ -354,16 +339,8 @@ def test_what_a_spreadsheet_library_writes(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     moment = datetime.datetime(2024, 3, 1, 8, 30, 15)
-    values = [
-        moment,
-        moment.date(),
-        moment.time(),
-        datetime.timedelta(days=1, minutes=90),
-        0.1 + 0.2,
-        2**53,
-        True,
-        "=1",
-    ]
+    day, span = moment.date(), datetime.timedelta(days=1, minutes=90)
+    values = [moment, day, moment.time(), span, 0.1 + 0.2, 2**53, True, "=1"]
     book.active.append(["moment", "day", "time", "long", "sum", "large", "flag", "formula"])
     book.active.append(values)
     book.save(tmp_path / "t.xlsx")
