@@ -286,9 +286,8 @@ class ReleaseFiles:
 
     def __init__(self, root: Path, archives: Sequence[str] = ("*",)) -> None:
         self._root, self._patterns = root, archives
-        self._listed, self._packed_folder, self._places = map(
-            cache, (list_archive, self._pack_folder, self._index_paths)
-        )
+        self._listed = cache(list_archive)
+        self._packed_folder, self._places = cache(self._pack_folder), cache(self._index_paths)
         self._members: dict[tuple[Path, str], bytes] = {}
 
     def has(self, file: str) -> bool:

@@ -97,9 +97,9 @@ def input_sizes(examples: Sequence[TableExample], tokenizer: Vocabulary) -> Inpu
     """
     has_passages = any(example.table.passages for example in examples)
     counts = []
-    for whole in (True, False) if has_passages else (False,):
-        sentences = 0 if whole else SAMPLE_SENTENCES
-        serializer = TapasSerializer(tokenizer, max_tokens=max(LENGTHS), sentences=sentences, whole_passages=whole)
+    for is_full in (True, False) if has_passages else (False,):
+        sentences = 0 if is_full else SAMPLE_SENTENCES
+        serializer = TapasSerializer(tokenizer, max_tokens=max(LENGTHS), sentences=sentences, whole_passages=is_full)
         encodings = serializer.encode(examples)
         counts.append([e.uncut_tokens for e in encodings if not isinstance(e, EncodingFailure)])
     cells = [len(example.answer.coordinates) for example in examples if example.answer and example.answer.coordinates]

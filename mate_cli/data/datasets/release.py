@@ -328,8 +328,8 @@ class Release(ABC):
         folders = [*folders_below(self.root), *(self.root.parents[:2] if is_inside else ())]
         names = [str(PurePosixPath(subfolder, file)) for subfolder in self.folders for file in files]
         candidates = ((folder, name) for folder in folders for name in names)
-        found = (folder for folder, name in candidates if find_file(folder, name) or find_store(folder, name))
-        return next(found, None)
+        existing = (folder for folder, name in candidates if find_file(folder, name) or find_store(folder, name))
+        return next(existing, None)
 
     def _found_splits(self) -> tuple[str, ...]:
         return tuple(split for split, file in self.split_files.items() if self._has_file(file))

@@ -367,4 +367,5 @@ def _copy(model: TableEncoder, state: dict[str, Tensor], tensors: dict[str, Tens
             raise CheckpointError(problem, where=name, remedy=hint)
         state[name][:rows] = tensor[:rows]
     pairs = ((state, tensors), (tensors, state))
-    return LoadReport(tuple(loaded_names), *(tuple(name for name in a if name not in b) for a, b in pairs))
+    new_names, unused_names = (tuple(name for name in a if name not in b) for a, b in pairs)
+    return LoadReport(tuple(loaded_names), new_names, unused_names)

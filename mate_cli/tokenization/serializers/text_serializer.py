@@ -144,8 +144,8 @@ class TextSerializer(Serializer):
             texts = additions[key](example.question) if reads_all else self.find_additions(example)
             changes = facts_by_table[key].changes(texts)
             readings.append(TextInput(example, facts_by_table[key], self._prefix_texts(example), changes, lexical[key]))
-        sources = [*facts_by_table.values(), *readings]
-        self._cache.add(chain.from_iterable(source.texts() for source in sources))
+        parts = [table_facts.texts() for table_facts in facts_by_table.values()]
+        self._cache.add(chain.from_iterable([*parts, *(reading.texts() for reading in readings)]))
         return readings
 
     def _encode(self, reading: TextInput) -> TableEncoding | EncodingFailure:
