@@ -30,6 +30,8 @@ def test_a_word_more_is_near_equal_where_the_answer_is_the_same():
     assert reasons([MORE], [FIRST]) == ["near-equal to another of training"]
     assert reasons([MORE], [FIRST], near=0.9) == [""]
     assert reasons([replace(MORE, answer="Camborne")], [FIRST]) == [""]
+    numbered = replace(MORE, text=MORE.text.replace("Cornish", "1st"))
+    assert reasons([numbered], [FIRST]) == ["near-equal to another of training"], "one of two has a number"
 
 
 def test_templates_with_the_same_answer_by_chance_are_not_near_equal():

@@ -104,6 +104,12 @@ def test_words_are_covered_by_words_with_the_same_first_letters():
     assert features[:, FEATURES.index("coverage_own")].tolist() == [0, 0, 0, 1, 0, 0]
 
 
+def test_a_word_of_every_row_counts_nothing():
+    table = Table("t", (Cell("a"),), ((Cell("red car"),), (Cell("red bus"),)))
+    features = LexicalTable(table).features("red car")[1:]
+    assert features[:, FEATURES.index("coverage_own")].tolist() == [1, 0]
+
+
 def test_what_is_asked_for_finds_the_column(found):
     assert found["asked_header"].tolist() == [[0, 0.5, 0]] * 2  # of "event" and "man"
     assert found["person"].tolist() == found["place"].tolist() == [[0, 0, 0], [1, 0, 0]]
