@@ -219,9 +219,17 @@ def score_system(cfg: Evaluate) -> None:
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_system
 
     config = {"system": cfg.system, "prompt": cfg.prompt.model_dump(), "data": cfg.data}
-    folders = Path(cfg.paths.outputs), Path(cfg.paths.cache)
-    perturb = {"perturbations": cfg.perturb, "seeds": cfg.perturb_seed}
-    if folder := evaluate_system(config, cfg.split, cfg.name, *folders, dry=cfg.dry, **perturb):
+    outputs, cache = Path(cfg.paths.outputs), Path(cfg.paths.cache)
+    if folder := evaluate_system(
+        config,
+        cfg.split,
+        cfg.name,
+        outputs,
+        cache,
+        dry=cfg.dry,
+        perturbations=cfg.perturb,
+        seeds=cfg.perturb_seed,
+    ):
         print_wrong(folder, cfg.split)
         print_robustness(folder, cfg)
 

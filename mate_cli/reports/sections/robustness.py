@@ -132,10 +132,7 @@ def change_row(label: str, metric: MetricName, scores: np.ndarray, seeds: int, t
     """
     spec = metric.spec
     original_scores, perturbed_scores, owners = scores.T
-    means, difference = (
-        (original_scores.mean(), perturbed_scores.mean()),
-        float((perturbed_scores - original_scores).mean()),
-    )
+    difference = float((perturbed_scores - original_scores).mean())
     interval = ViewCell()
     mark: Mark = ""
     if test:
