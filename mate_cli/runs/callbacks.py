@@ -168,9 +168,9 @@ class Checkpoints(pl.callbacks.Checkpoint):
             raise Interrupted
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Save the checkpoints of a validation after which another callback failed.
+        """Save the checkpoints of a finished validation if another callback raises an exception.
 
-        Lightning then has not called `on_validation_end` of this callback. Runs with several ranks save nothing.
+        Lightning then does not call `on_validation_end` of this callback. Runs with several ranks save nothing.
         """
         fails = trainer.validating and isinstance(exception, Exception) and self._validated != trainer.global_step
         if fails and self.monitor in trainer.callback_metrics and ranks.world_size() == 1:

@@ -53,7 +53,7 @@ def rows_until(path: Path, step: int, log_every: int | None) -> tuple[list[Row],
 
 
 def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
-    """Return the wall time of a run until now in seconds, even if the run was killed.
+    """Return the wall time in seconds that a run has used, up to its last sign of activity if it was killed.
 
     This is the maximum of the time in the record, the time of the latest row of metrics.jsonl, and the sum of the times
     of all stages.

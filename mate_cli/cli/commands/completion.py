@@ -153,9 +153,9 @@ class Completer:
         return (self._section(section) if section else top_keys(self.command)).get(name)
 
     def _groups(self) -> dict[str, str | None]:
-        """Return the option that each config group has on the command line, by group.
+        """Return the selected option of each Hydra config group, such as `tapas` for the group `model`.
 
-        It is set by the arguments, else by the experiment, else by default.
+        The arguments select it, else the experiment, else the defaults list.
         """
         groups: dict[str, str | None] = {}
         for content in read_extended(self.command):

@@ -95,7 +95,10 @@ def _pairs(holds: Callable[[EvidenceNode, EvidenceNode], bool]) -> Callable[[Seq
 
 
 def _equal(lines: Iterable[int]) -> np.ndarray:
-    """Return the mask of node pairs with equal row or column numbers, Bool [K, K]."""
+    """Return a Bool mask [K, K] of the pairs of graph nodes with equal numbers, given the number of each node [K].
+
+    The number is the row index of the node, or its column index.
+    """
     numbers = np.array(list(lines))
     return numbers[:, None] == numbers
 
