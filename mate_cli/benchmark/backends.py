@@ -31,9 +31,8 @@ def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
     options = list_backends()
     for name in names:
         if name not in options:
-            raise ConfigError(
-                f"unknown attention {name!r}", where="benchmark", remedy=f"Choose from {', '.join(options)}"
-            )
+            hint = f"Choose from {', '.join(options)}"
+            raise ConfigError(f"unknown attention {name!r}", where="benchmark", remedy=hint)
     return {name: instantiate(_composed("attention", [f"+attention={name}"])) for name in names}
 
 

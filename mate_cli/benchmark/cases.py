@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-import torch
 
 from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.data.loading.collate import collate
@@ -85,14 +84,13 @@ class Case:
         return f"{self.shape}/{self.tokens}/{self.label}"
 
 
-def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, seed: int = 0) -> Iterator[Case]:
+def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches) -> Iterator[Case]:
     """Yield benchmark batches of random synthetic tables, by shape and then by length.
 
     Args:
         shapes: names in `SHAPES`.
         lengths: lengths of the longest example of a batch, in tokens.
         batches: numbers of examples, or "mixed" for four examples of lengths n, 3/4 n, n/2 and n/4.
-        seed: seed of the first example of each batch. Later examples add their index.
 
     Raises:
         ConfigError: a shape is unknown, or a length has no room for a question and a table.
@@ -100,7 +98,7 @@ def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, 
     for shape in shapes:
         for tokens in sorted(lengths):
             for label in batches:
-                encodings = [draw_table(shape, length, seed + i) for i, length in enumerate(spread(label, tokens))]
+                encodings = [draw_table(shape, length, seed) for seed, length in enumerate(spread(label, tokens))]
                 yield Case(shape, str(label), together(encodings))
 
 
@@ -126,14 +124,12 @@ def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
         ConfigError: the shape is unknown, or `tokens` is too small for a question and a table.
     """
     if shape not in SHAPES:
-        raise ConfigError(
-            f"unknown table shape {shape!r}", where="benchmark.shapes", remedy=f"Choose from {', '.join(SHAPES)}"
-        )
+        hint = f"Choose from {', '.join(SHAPES)}"
+        raise ConfigError(f"unknown table shape {shape!r}", where="benchmark.shapes", remedy=hint)
     question = min(QUESTION, tokens // 2)
     if not question:
-        raise ConfigError(
-            f"{tokens} tokens are too few for a table", where="benchmark.lengths", remedy="Give 2 or more"
-        )
+        problem = f"{tokens} tokens are too few for a table"
+        raise ConfigError(problem, where="benchmark.lengths", remedy="Give 2 or more")
     random = np.random.default_rng([seed, tokens])
     rows_of, columns, sigma = SHAPES[shape]
     rows = rows_of(tokens)
@@ -203,11 +199,6 @@ def find_real(names: Sequence[str] | None, folders: Sequence[str]) -> dict[str, 
     return roots
 
 
-def real_lengths(batch: TableBatch) -> list[int]:
-    """Return the number of tokens of each example in a batch, without padding."""
-    return [int(length) for length in torch.sum(batch.attention_mask == 1, dim=1)]
-
-
 def real_questions(name: str, root: str | Path, limit: int | None = None) -> list[TableExample]:
     """Load the first dev questions of a dataset without gold answers, grouped by table.
 
@@ -239,10 +230,7 @@ def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int)
     examples = real_questions(name, root)
     if name == "wtq":
         by_table = {id(example.table): example for example in examples}
-        examples = sorted(by_table.values(), key=_letters, reverse=True)[:MAX_TABLES]
+        sizes = {key: sum(len(c.text) for row in e.table.rows for c in row) for key, e in by_table.items()}
+        examples = [by_table[key] for key in sorted(sizes, key=sizes.__getitem__, reverse=True)[:MAX_TABLES]]
     serializer = TapasSerializer(load_tokenizer(tokenizer), max_tokens=max_tokens)
     return [encoding for encoding in serializer.encode(examples) if isinstance(encoding, TableEncoding)]
-
-
-def _letters(example: TableExample) -> int:
-    return sum(len(cell.text) for row in example.table.rows for cell in row)

@@ -1,10 +1,9 @@
 """Benchmark of complete encoders: networks of mate with each backend, and `transformers`."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import ClassVar
 
 import torch
 from pydantic import PositiveInt
@@ -13,22 +12,11 @@ from torch import Tensor, nn
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full
-from mate_cli.benchmark.attention import REHEARSED, time_plan
+from mate_cli.benchmark.attention import time_plan
 from mate_cli.benchmark.backends import PEERS, find_backends, find_network, list_backends, list_networks
-from mate_cli.benchmark.cases import VOCABULARY, Case, draw_cases
-from mate_cli.benchmark.measure import DIRECTIONS, BenchmarkOptions
-from mate_cli.benchmark.timing import (
-    Figures,
-    NotRun,
-    Pace,
-    Timing,
-    Variant,
-    attempt,
-    clock,
-    measure_variants,
-    name_figures,
-    warm_up,
-)
+from mate_cli.benchmark.cases import VOCABULARY, Case
+from mate_cli.benchmark.measure import BenchmarkOptions
+from mate_cli.benchmark.timing import DIRECTIONS, FORWARD, NotRun, Variant, attempt
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.costs import dense_flops, encoder_flops, work_flops
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
@@ -44,23 +32,6 @@ The backend is PyTorch's `scaled_dot_product_attention`, if the network uses the
 """
 
 
-Autocast = Callable[[], AbstractContextManager[object]]
-
-
-class EncoderJob(NamedTuple):
-    """An encoder with its input batch, ready for time measurements.
-
-    Args:
-        model: encoder to measure.
-        batch: batch on the device, with the attention plan if the encoder is a network of mate.
-        counted: same batch on the CPU, from which operations are counted.
-    """
-
-    model: nn.Module
-    batch: TableBatch
-    counted: TableBatch
-
-
 @dataclass(kw_only=True)
 class EncoderBenchmark(BenchmarkOptions):
     """Benchmark of complete encoders with random weights and without dropout.
@@ -71,6 +42,7 @@ class EncoderBenchmark(BenchmarkOptions):
     of the batch, as in training, and its time is measured separately.
     """
 
+    kind: ClassVar[str] = "encoder"
     variants: list[str]
     networks: dict[str, dict[str, str | int | float | bool | None]]
     size: str
@@ -84,15 +56,12 @@ class EncoderBenchmark(BenchmarkOptions):
 
     @cached_property
     def _models(self) -> dict[str, nn.Module | NotRun]:
-        """Each benchmarked encoder in eval mode, or the reason why this machine cannot build the encoder.
+        """Each benchmarked encoder, or the reason why this machine cannot build the encoder.
 
         Raises:
             ConfigError: a name or a key is unknown.
         """
-        return {name: attempt(partial(self._build, name)) for name in self.variants}
-
-    def _build(self, name: str) -> nn.Module:
-        return self._model(name).to(self.device).eval()
+        return {name: attempt(partial(self._model, name)) for name in self.variants}
 
     def _model(self, name: str) -> nn.Module:
         """Build the benchmarked encoder with a given name, with random weights.
@@ -100,95 +69,49 @@ class EncoderBenchmark(BenchmarkOptions):
         Raises:
             ConfigError: the name is unknown.
         """
-        longest, (name, _, tokens) = max([*self.lengths, self.max_tokens]), name.partition(CUT)
+        name, _, tokens = name.partition(CUT)
         if tokens and not (tokens.isdecimal() and int(tokens)):
             hint = f"Write {name}{CUT}256"
             raise ConfigError(f"{tokens!r} is not a number of tokens", where="benchmark.variants", remedy=hint)
         if name in PEERS:
-            return PEERS[name](self.shape, longest)
+            return PEERS[name](self.shape, self.longest_input)
         variants = list_variants() | {label: (str(options["model"]), DENSE) for label, options in self.networks.items()}
         if name not in variants:
             names = [*PEERS, *list_networks(), *(f"mate_{backend}" for backend in list_backends()), *self.networks]
-            raise ConfigError(
-                f"unknown variant {name!r}",
-                where="benchmark.variants",
-                remedy=f"Choose from {', '.join(names)}, or combine an option of conf/model with one of conf/attention",
-            )
+            hint = f"Choose from {', '.join(names)}, or combine an option of conf/model with one of conf/attention"
+            raise ConfigError(f"unknown variant {name!r}", where="benchmark.variants", remedy=hint)
         network, attention = variants[name]
         backend = find_backends([attention])[attention]
         settings = {key: value for key, value in self.networks.get(name, {}).items() if key != "model"}
         options = {"size": self.shape, "vocab_size": VOCABULARY, "attention_dropout": 0.0}
         options = {key: value for key, value in options.items() if key not in settings}
-        return find_network(network, backend, longest, settings, **options)
+        return find_network(network, backend, self.longest_input, settings, **options)
 
-    def rehearse(self, device: torch.device) -> None:
-        """Call every encoder on small synthetic tables, so that compilation is not timed later."""
-        longest = max([*self.lengths, self.max_tokens])
-        for case in draw_cases(["square"], [min(tokens, longest) for tokens in REHEARSED], [1]):
-            for job in self._jobs(case, device)[0].values():
-                warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
+    def prepare(self, case: Case, device: torch.device) -> Mapping[str, Callable[[], Variant | NotRun]]:
+        """Return a function per encoder, which computes the attention plan of a batch and moves the batch.
 
-    def measure(self, case: Case, pace: Pace) -> Figures:
-        """Measure all encoders on one input batch: times, memory, operations and throughput."""
-        jobs, plans, failures = self._jobs(case, pace.device)
-        results: Figures = {}
-        for direction, backward in DIRECTIONS.items():
-            prefix = f"encoder/{{}}/{case.name}/{direction}".format
-            calls = {name: self._work(job, backward=backward) for name, job in jobs.items()}
-            timings = measure_variants(calls, pace)
-            results |= name_figures(failures | timings, calls, prefix)
-            for name, timing in timings.items():
-                if isinstance(timing, Timing):
-                    results[f"{prefix(name)}/examples_per_second"] = 1000 * len(case.batch.input_ids) / timing.ms
-        return results | {f"encoder/{name}/{case.name}/plan/ms": ms for name, ms in plans.items() if ms is not None}
-
-    def _jobs(
-        self, case: Case, device: torch.device
-    ) -> tuple[dict[str, EncoderJob], dict[str, float | None], dict[str, NotRun]]:
-        """Prepare one input batch for every encoder, with the attention plan of the encoder.
-
-        Returns:
-            The jobs, the planning times in ms (None if a variant has no plan), and the reasons why variants failed,
-                each by variant name.
+        Args:
+            case: input batch.
+            device: device of the measurement.
         """
-        jobs: dict[str, EncoderJob] = {}
-        plans: dict[str, float | None] = {}
-        failures: dict[str, NotRun] = {}
-        for name, model in self._models.items():
-            if isinstance(model, NotRun):
-                failures[name] = model
-                continue
-            outcome = attempt(partial(plan_job, model, select_tokens(name, case.batch), device))
-            if isinstance(outcome, NotRun):
-                failures[name] = outcome
-            else:
-                jobs[name], plans[name] = outcome
-        return jobs, plans, failures
+        return {name: partial(self._prepare, name, case.batch, device) for name in self.variants}
 
-    def _work(self, job: EncoderJob, *, backward: bool) -> Variant:
-        call = partial(encode_and_back if backward else encode, job, self._autocast)
-        return Variant(call, job_flops(job, self.shape, backward=backward) / 1e9)
+    def _prepare(self, name: str, whole_batch: TableBatch, device: torch.device) -> Variant | NotRun:
+        model, batch = self._models[name], select_tokens(name, whole_batch)
+        if isinstance(model, NotRun):
+            return model
+        planned_batch, ms = batch, None
+        if isinstance(model, TableEncoder):
+            planned_batch, ms = time_plan(model.planner.for_device(device.type), batch)
+        forward = partial(self._encode, model.to(device).eval(), planned_batch.to(device))
+        gflop = {d: count_flops(model, self.shape, batch, backward=d != FORWARD) / 1e9 for d in DIRECTIONS}
+        return Variant(forward, list(model.parameters()), gflop, ms, examples=len(batch.input_ids))
 
-    def _autocast(self) -> AbstractContextManager[object]:
-        half = self.torch_dtype != torch.float32
-        return torch.autocast(self.device, self.torch_dtype) if half else nullcontext()
-
-
-def plan_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple[EncoderJob, float | None]:
-    """Create a benchmark job from a model and a batch: compute the attention plan and move the batch.
-
-    Args:
-        model: encoder to measure.
-        batch: batch on the CPU.
-        device: device of the measurement.
-
-    Returns:
-        The job, and the planning time in milliseconds, which is None for models of `transformers`.
-    """
-    if not isinstance(model, TableEncoder):
-        return EncoderJob(model, batch.to(device), batch), None
-    planned_batch, ms = time_plan(model.planner.for_device(device.type), batch)
-    return EncoderJob(model, planned_batch.to(device), batch), ms
+    def _encode(self, model: nn.Module, batch: TableBatch) -> Tensor:
+        """Run an encoder on a batch, and return the hidden states [B, T, D]."""
+        with torch.autocast(self.device, self.torch_dtype, enabled=self.torch_dtype != torch.float32):
+            output = model(batch)
+        return output if isinstance(output, Tensor) else output.states
 
 
 def list_variants() -> dict[str, tuple[str, str]]:
@@ -207,41 +130,19 @@ def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
     return batch.keep(first.expand(len(batch.input_ids), -1))
 
 
-def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
+def count_flops(model: nn.Module, size: EncoderSize, batch: TableBatch, *, backward: bool) -> float:
     """Compute the floating point operations of the dense layers and the attention of an encoder.
 
     Embeddings, normalization and activations are not counted.
 
     Args:
-        job: model and batch.
+        model: encoder.
         size: size of the encoder.
+        batch: batch on the CPU.
         backward: whether to include the backward pass.
     """
-    if isinstance(job.model, TableEncoder):
-        return encoder_flops(job.model, job.counted, backward=backward)
-    count = Sdpa().count_operations(AttentionPlan(Full(size.num_heads), job.counted))
+    if isinstance(model, TableEncoder):
+        return encoder_flops(model, batch, backward=backward)
+    count = Sdpa().count_operations(AttentionPlan(Full(size.num_heads), batch))
     attention = work_flops(count, size.head_size, backward=backward)
-    return dense_flops(size, job.counted.input_ids.numel(), backward=backward) + size.num_layers * attention
-
-
-def encode(job: EncoderJob, autocast: Autocast) -> Tensor:
-    """Run an encoder without gradients, and return the hidden states [B, T, D]."""
-    with torch.no_grad(), autocast():
-        return states_of(job)
-
-
-def encode_and_back(job: EncoderJob, autocast: Autocast) -> tuple[Tensor | None, ...]:
-    """Run an encoder forward, then backward with the hidden states as the gradient of the output.
-
-    Returns:
-        The gradient of each parameter, None if the parameter is not used.
-    """
-    with autocast():
-        states = states_of(job)
-    return torch.autograd.grad(states, list(job.model.parameters()), states.detach(), allow_unused=True)
-
-
-def states_of(job: EncoderJob) -> Tensor:
-    """Run an encoder on its input batch, and return the hidden states [B, T, D]."""
-    output = job.model(job.batch)
-    return output if isinstance(output, Tensor) else output.states
+    return dense_flops(size, batch.input_ids.numel(), backward=backward) + size.num_layers * attention

@@ -1,18 +1,32 @@
 """Execution of a benchmark, and the record of its measurements."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from hydra.utils import instantiate
 from pydantic import PositiveFloat, PositiveInt
 
 from mate_cli.benchmark.cases import Case, draw_cases, encode_dataset, find_real, pick_cases
-from mate_cli.benchmark.timing import DTYPES, Figures, Pace, find_device, machine_facts, matmul_peak, threads
+from mate_cli.benchmark.timing import (
+    DIRECTIONS,
+    FORWARD,
+    Figures,
+    NotRun,
+    Pace,
+    Timing,
+    Variant,
+    attempt,
+    find_device,
+    machine_facts,
+    matmul_peak,
+    measure_variants,
+    threads,
+)
 from mate_cli.errors import DataError, MissingDependencyError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.runs.folders import new_folder
@@ -56,21 +70,14 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
     """
     folder = new_folder(outputs, f"benchmark/{name}")
     folder.write_text("config.yaml", to_yaml(config))
-    record = RunRecord(
-        command="benchmark",
-        experiment=name,
-        overrides=overrides,
-        dataset="",
-        model="",
-        attention="",
-        init="",
-        task="benchmark",
-        seed=seed,
-    )
+    no_model: dict[str, Any] = dict.fromkeys(("dataset", "model", "attention", "init"), "")
+    options: dict[str, Any] = {"task": "benchmark", "experiment": name, "overrides": overrides, "seed": seed}
+    record = RunRecord(command="benchmark", **options, **no_model)
     clock = Clock()
     try:
         for figures in instantiate(config["benchmark"]):
-            keep(record, figures)
+            record.facts |= {name: value for name, value in figures.items() if isinstance(value, str)}
+            record.metrics |= {name: value for name, value in figures.items() if not isinstance(value, str)}
             record.wall_seconds = round(clock(), 1)
             folder.write_record(record)
         record.status = "finished"
@@ -87,13 +94,8 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
     return folder
 
 
-def keep(record: RunRecord, figures: Figures) -> None:
-    """Add measurements to a run record: numbers to its `metrics`, text to its `facts`."""
-    record.facts |= {name: value for name, value in figures.items() if isinstance(value, str)}
-    record.metrics |= {name: value for name, value in figures.items() if not isinstance(value, str)}
-
-
-DIRECTIONS = {"forward": False, "forward_backward": True}
+REHEARSED = (64, 512)
+"""Numbers of tokens of the synthetic tables that warm-up calls use."""
 
 
 @dataclass(kw_only=True)
@@ -101,8 +103,12 @@ class BenchmarkOptions(ABC):
     """Base class of benchmarks, which compare several implementations on the same inputs.
 
     The keys are documented in `conf/benchmark`.
+
+    Attributes:
+        kind: first component of the names of all measurements.
     """
 
+    kind: ClassVar[str]
     shapes: list[str]
     lengths: list[PositiveInt]
     batches: list[PositiveInt | Literal["mixed"]]
@@ -128,26 +134,47 @@ class BenchmarkOptions(ABC):
                 continue
             yield from pick_cases(name, encodings, self.real_batches)
 
+    @property
+    def longest_input(self) -> int:
+        """The maximum number of tokens of an input."""
+        return max([*self.lengths, self.max_tokens])
+
     def __iter__(self) -> Iterator[Figures]:
         """Yield a description of the machine, then the measurements of each input batch.
 
         Raises:
             ConfigError: a name is unknown, or the device is missing.
         """
-        with self.pace() as pace:
-            self.rehearse(pace.device)
+        device = find_device(self.device)
+        with threads(self.threads):
+            pace = Pace(self.rounds, self.seconds, device, matmul_peak(device, self.torch_dtype))
+            self.rehearse(device)
             yield machine_facts(pace)
             cases = {case.name: case for case in self.cases()}
             for _, case in count_down(cases, len(DIRECTIONS) * self.seconds):
                 yield self.measure(case, pace)
 
-    @abstractmethod
     def rehearse(self, device: torch.device) -> None:
         """Call every implementation on small tables, so that compilation is not timed later."""
+        for case in draw_cases(["square"], [min(tokens, self.longest_input) for tokens in REHEARSED], [1]):
+            for variant in map(attempt, self.prepare(case, device).values()):
+                if isinstance(variant, Variant):
+                    attempt(partial(variant.call, DIRECTIONS[-1]))
 
     @abstractmethod
+    def prepare(self, case: Case, device: torch.device) -> Mapping[str, Callable[[], Variant | NotRun]]:
+        """Return a function per compared implementation, which prepares it for one input batch.
+
+        Args:
+            case: input batch.
+            device: device of the measurement.
+
+        Raises:
+            ConfigError: a name is unknown.
+        """
+
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """Measure all compared implementations on one input batch.
+        """Measure all compared implementations on one input batch: times, memory, operations and errors.
 
         Args:
             case: input batch.
@@ -156,24 +183,34 @@ class BenchmarkOptions(ABC):
         Returns:
             The measurements by name.
         """
+        outcomes = {name: attempt(prepare) for name, prepare in self.prepare(case, pace.device).items()}
+        failures = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, NotRun)}
+        variants = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Variant)}
+        figures: Figures = {}
+        for direction in DIRECTIONS:
+            for name, timing in (failures | measure_variants(variants, direction, pace)).items():
+                values: dict[str, Any] = timing._asdict()
+                if isinstance(timing, Timing):
+                    values["gflop"] = variants[name].gflop[direction]
+                    if examples := variants[name].examples:
+                        values["examples_per_second"] = 1000 * examples / timing.ms
+                prefix = f"{self.kind}/{name}/{case.name}/{direction}"
+                figures |= {f"{prefix}/{figure}": value for figure, value in values.items() if value is not None}
+        for name, variant in variants.items():
+            prefix = f"{self.kind}/{name}/{case.name}"
+            figures |= {} if variant.plan_ms is None else {f"{prefix}/plan/ms": variant.plan_ms}
+            if variant.exact and any(f"{prefix}/{direction}/ms" in figures for direction in DIRECTIONS):
+                error = attempt(variant.error)
+                if isinstance(error, NotRun):
+                    figures[f"errors/{name}/{case.name}/not_run"] = error.not_run
+                else:
+                    figures[f"{prefix}/{FORWARD}/max_error"] = error
+        return figures
 
     @property
     def torch_dtype(self) -> torch.dtype:
         """The setting `dtype` as a `torch.dtype`."""
-        return DTYPES[self.dtype]
-
-    @contextmanager
-    def pace(self) -> Iterator[Pace]:
-        """Create a context that yields the limits of a benchmark and the measured peak speed of the device.
-
-        The number of threads is set within the context.
-
-        Raises:
-            ConfigError: the device is missing.
-        """
-        device = find_device(self.device)
-        with threads(self.threads):
-            yield Pace(self.rounds, self.seconds, device, matmul_peak(device, self.torch_dtype), {})
+        return getattr(torch, self.dtype)
 
 
 MINUTE = 60.0
@@ -181,15 +218,14 @@ MINUTE = 60.0
 Part = TypeVar("Part")
 
 
-def count_down(parts: Mapping[str, Part], seconds: float, console: Console | None = None) -> Iterator[tuple[str, Part]]:
+def count_down(parts: Mapping[str, Part], seconds: float) -> Iterator[tuple[str, Part]]:
     """Iterate over the named cases of a benchmark, and print which case is measured next.
 
     Args:
         parts: parts by name, in order.
         seconds: approximate maximum time of one part in seconds.
-        console: console for the progress. None means stderr.
     """
-    console = console or Console(stderr=True, highlight=False)
+    console = Console(stderr=True)
     total = len(parts) * seconds
     if total > MINUTE:
         text = f"{len(parts)} cases to measure, at most about {time_text(total)}"

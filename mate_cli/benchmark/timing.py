@@ -3,6 +3,8 @@
 Variants are timed in turns in one process, so that a slow machine affects all variants equally.
 """
 
+from __future__ import annotations
+
 import ctypes
 import gc
 import os
@@ -11,12 +13,13 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import torch
+from torch import Tensor
 
 from mate_cli.errors import ConfigError, MateError
 
@@ -25,6 +28,8 @@ NO_MEMORY, NO_GPU_MEMORY = "can't allocate memory", "CUDA error: out of memory"
 MAX_REASON = 200
 """Maximum number of characters of a library's error message in a record."""
 
+FORWARD = "forward"
+DIRECTIONS = (FORWARD, "forward_backward")
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 FORGET_PEAK = "5"
 
@@ -53,6 +58,12 @@ class Timing(NamedTuple):
     rounds: int
     peak_mb: float | None
 
+    @classmethod
+    def of(cls, samples: Sequence[tuple[float, float]], peak_mb: float | None) -> Timing:
+        """Compute the medians of the wall and CPU seconds of all rounds."""
+        wall, on_cpu = (1000 * statistics.median(values) for values in zip(*samples, strict=True))
+        return cls(wall, on_cpu, len(samples), peak_mb)
+
 
 class NotRun(NamedTuple):
     """The reason why an implementation has no measurements, such as "out of memory"."""
@@ -72,12 +83,7 @@ def clock(device: torch.device) -> Clock:
 
 
 def time_turns(
-    calls: Mapping[str, Call],
-    *,
-    rounds: int,
-    seconds: float,
-    device: torch.device,
-    read: Clock | None = None,
+    calls: Mapping[str, Call], *, rounds: int, seconds: float, device: torch.device
 ) -> dict[str, Timing | NotRun]:
     """Measure the time of several implementations, calling each implementation once per round.
 
@@ -88,58 +94,75 @@ def time_turns(
         rounds: maximum number of rounds. Fewer, but at least one, if all rounds would take longer than `seconds`.
         seconds: time limit of all rounds. A variant whose first call takes longer is not called again.
         device: device of the calls.
-        read: clock, None for the clock of the device.
 
     Returns:
         The timing of each variant, or the reason why it has no timing, in the order of `calls`.
     """
-    read = read or clock(device)
-    first = {name: warm_up(call, read, device) for name, call in calls.items()}
-    failures = {name: outcome for name, outcome in first.items() if isinstance(outcome, NotRun)}
-    warm = {name: outcome for name, outcome in first.items() if not isinstance(outcome, NotRun)}
-    for name in [name for name, (spent, _) in warm.items() if spent > seconds]:
-        failures[name] = NotRun(f"one call took {warm.pop(name)[0]:.1f} s, the limit is {seconds:g} s")
-    rounds = max(1, min(rounds, int(seconds / max(sum(spent for spent, _ in warm.values()), 1e-9))))
-    samples: dict[str, list[tuple[float, float]]] = {name: [] for name in warm}
+    read_clock = clock(device)
+    outcomes = {name: attempt(partial(time_first_call, call, read_clock, device)) for name, call in calls.items()}
+    failures = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, NotRun)}
+    first = {name: outcome for name, outcome in outcomes.items() if not isinstance(outcome, NotRun)}
+    for name in [name for name, (spent, _) in first.items() if spent > seconds]:
+        failures[name] = NotRun(f"one call took {first.pop(name)[0]:.1f} s, the limit is {seconds:g} s")
+    rounds = max(1, min(rounds, int(seconds / max(sum(spent for spent, _ in first.values()), 1e-9))))
+    samples: dict[str, list[tuple[float, float]]] = {name: [] for name in first}
     for _ in range(rounds):
-        for name in list(samples):
-            spent = attempt(partial(time_call, calls[name], read))
+        for name in [name for name in samples if name not in failures]:
+            spent = attempt(partial(time_call, calls[name], read_clock))
             if isinstance(spent, NotRun):
                 failures[name] = spent
-                del samples[name]
             else:
                 samples[name].append(spent)
-    timings = {name: _median(times, warm[name][1]) for name, times in samples.items()}
-    return {name: timings.get(name) or failures[name] for name in calls}
+    return {name: failures.get(name) or Timing.of(samples[name], first[name][1]) for name in calls}
 
 
-def _median(times: Sequence[tuple[float, float]], memory: float | None) -> Timing:
-    wall, on_cpu = (1000 * statistics.median(values) for values in zip(*times, strict=True))
-    return Timing(wall, on_cpu, len(times), memory)
-
-
-def time_call(call: Call, read: Clock) -> tuple[float, float]:
+def time_call(call: Call, read_clock: Clock) -> tuple[float, float]:
     """Return the wall time and the CPU time of one call in seconds."""
-    wall, on_cpu = read()
+    wall, on_cpu = read_clock()
     call()
-    wall_after, on_cpu_after = read()
+    wall_after, on_cpu_after = read_clock()
     return wall_after - wall, on_cpu_after - on_cpu
 
 
-def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float | None] | NotRun:
-    """Run the first call of an implementation, and return its time and memory.
+def time_first_call(call: Call, read_clock: Clock, device: torch.device) -> tuple[float, float | None]:
+    """Return the wall time in seconds and the additional peak memory in MB of the first call of an implementation.
+
+    The memory is None if it is unknown. On CUDA it is the memory allocated by PyTorch. On a CPU it is the peak of the
+    process (VmHWM) minus the resident memory before the call. A large block that is freed and allocated again counts as
+    new memory.
 
     Args:
         call: function to measure.
-        read: clock of the device.
+        read_clock: clock of the device.
         device: device of the call.
-
-    Returns:
-        The wall time in seconds and the additional memory in MB (None if unknown), or the reason why the call failed.
     """
-    spent: list[tuple[float, float]] = []
-    memory = attempt(lambda: peak_mb(lambda: spent.append(time_call(call, read)), device))
-    return memory if isinstance(memory, NotRun) else (spent[0][0], memory)
+    gc.collect()
+    initial_mb = _reset_peak_mb(device)
+    spent, _ = time_call(call, read_clock)
+    if initial_mb is None:
+        return spent, None
+    peak = torch.cuda.max_memory_allocated(device) / 1e6 if device.type == "cuda" else _status_mb("VmHWM")
+    return spent, max(0.0, peak - initial_mb)
+
+
+def _reset_peak_mb(device: torch.device) -> float | None:
+    """Reset the peak memory, and return the memory in use in MB (10**6 bytes), or None if it is unknown."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        return torch.cuda.memory_allocated(device) / 1e6
+    # Other C libraries lack `malloc_trim`. Reused free memory is then not counted.
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+    with suppress(OSError):
+        CLEAR.write_text(FORGET_PEAK)
+        return _status_mb("VmRSS")
+    return None
+
+
+def _status_mb(key: str) -> float:
+    lines = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
+    return int(lines[key].split()[0]) * 1024 / 1e6
 
 
 def attempt(call: Callable[[], Result]) -> Result | NotRun:
@@ -171,52 +194,41 @@ def failure_text(error: Exception) -> str:
     return f"{name}: {text[:MAX_REASON]}" if text else name
 
 
-def peak_mb(call: Call, device: torch.device) -> float | None:
-    """Return the additional peak memory of a call in MB (10**6 bytes), or None if it is unknown.
-
-    On CUDA this is the memory allocated by PyTorch. On a CPU it is the peak of the process (VmHWM, reset before the
-    call) minus the resident memory before the call. A large block that is freed and allocated again counts as new
-    memory.
-    """
-    gc.collect()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        torch.cuda.reset_peak_memory_stats(device)
-        baseline = torch.cuda.memory_allocated(device)
-        call()
-        torch.cuda.synchronize(device)
-        return (torch.cuda.max_memory_allocated(device) - baseline) / 1e6
-    return _process_peak(call)
-
-
-def _process_peak(call: Call) -> float | None:
-    # Other C libraries lack `malloc_trim`. Reused free memory is then not counted.
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-    try:
-        CLEAR.write_text(FORGET_PEAK)
-        baseline = _status_mb("VmRSS")
-        call()
-        return max(0.0, _status_mb("VmHWM") - baseline)
-    except OSError:
-        return None
-
-
-def _status_mb(key: str) -> float:
-    lines = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
-    return int(lines[key].split()[0]) * 1024 / 1e6
-
-
 class Variant(NamedTuple):
-    """A benchmarked implementation, ready to be called on one input, forward or with backward.
+    """A benchmarked implementation, ready to be called on one input.
 
     Args:
-        call: function to time.
-        gflop: computed number of floating point operations, in 10**9.
+        forward: function that runs the implementation on the input.
+        parameters: tensors for which the backward pass computes gradients.
+        gflop: computed number of floating point operations, in 10**9, by direction.
+        plan_ms: time to compute the attention plan of the input in milliseconds. None without a plan.
+        exact: function that computes the exact output. None if the output is not compared.
+        examples: number of examples of the input. 0 if no throughput is recorded.
     """
 
-    call: Call
-    gflop: float
+    forward: Callable[[], Tensor]
+    parameters: Sequence[Tensor]
+    gflop: Mapping[str, float]
+    plan_ms: float | None = None
+    exact: Callable[[], Tensor] | None = None
+    examples: int = 0
+
+    def call(self, direction: str) -> object:
+        """Run the implementation forward without gradients, or forward and backward.
+
+        The gradient of the output is the output itself.
+        """
+        if direction == FORWARD:
+            with torch.no_grad():
+                return self.forward()
+        output = self.forward()
+        return torch.autograd.grad(output, self.parameters, output.detach(), allow_unused=True)
+
+    @torch.no_grad()
+    def error(self) -> float:
+        """Compute the largest absolute error of the output, compared with the exact output in float64."""
+        assert self.exact is not None
+        return float((self.forward().double() - self.exact()).abs().max())
 
 
 @dataclass
@@ -235,10 +247,10 @@ class Pace:
     seconds: float
     device: torch.device
     peak: float
-    speeds: dict[str, float]
+    speeds: dict[str, float] = field(default_factory=dict)
 
 
-def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, Timing | NotRun]:
+def measure_variants(variants: Mapping[str, Variant], direction: str, pace: Pace) -> dict[str, Timing | NotRun]:
     """Measure the time of implementations, except those that are expected to exceed the time limit.
 
     The expected time of a variant is computed from its highest speed so far, or from the peak of the machine if the
@@ -246,43 +258,26 @@ def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, T
 
     Args:
         variants: variants by name.
+        direction: one of `DIRECTIONS`.
         pace: limits and measured speeds. The speeds are updated.
 
     Returns:
         The timing of each variant, or the reason why the variant was not run.
     """
-    expected = {name: variant.gflop / pace.speeds.get(name, pace.peak) for name, variant in variants.items()}
-    slow = {name: seconds for name, seconds in expected.items() if seconds > pace.seconds}
-    calls = {name: variant.call for name, variant in variants.items() if name not in slow}
+    gflop = {name: variant.gflop[direction] for name, variant in variants.items()}
+    expected = {name: work / pace.speeds.get(name, pace.peak) for name, work in gflop.items()}
+    calls = {n: partial(v.call, direction) for n, v in variants.items() if expected[n] <= pace.seconds}
     timings = time_turns(calls, rounds=pace.rounds, seconds=pace.seconds, device=pace.device)
     for name, timing in timings.items():
         if isinstance(timing, Timing):
-            speed = variants[name].gflop / max(timing.ms / 1000, 1e-9)
-            pace.speeds[name] = max(pace.speeds.get(name, 0.0), speed)
-    late = {name: NotRun(f"a call would take {s:.3g} s, the limit is {pace.seconds:g} s") for name, s in slow.items()}
-    return {name: timings.get(name) or late[name] for name in variants}
-
-
-def name_figures(
-    timings: Mapping[str, Timing | NotRun], variants: Mapping[str, Variant], prefix: Callable[[str], str]
-) -> Figures:
-    """Convert the measurements of one case to a dict for the record, with keys `prefix/measurement`.
-
-    Args:
-        timings: timing of each variant, or the reason why the variant has no timing.
-        variants: variants by name.
-        prefix: function from the name of a variant to the first part of the names.
-    """
-    results: Figures = {}
-    for name, timing in timings.items():
-        values = timing._asdict() if isinstance(timing, NotRun) else timing._asdict() | {"gflop": variants[name].gflop}
-        results |= {f"{prefix(name)}/{figure}": value for figure, value in values.items() if value is not None}
-    return results
+            pace.speeds[name] = max(pace.speeds.get(name, 0.0), gflop[name] / max(timing.ms / 1000, 1e-9))
+    limit = f"the limit is {pace.seconds:g} s"
+    return {n: timings.get(n) or NotRun(f"a call would take {s:.3g} s, {limit}") for n, s in expected.items()}
 
 
 # On a GPU a smaller product would finish before the next one is launched.
 SIDE, GPU_SIDE = 2048, 8192
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+PEAK_SECONDS = 0.5
 
 
 def find_device(name: str) -> torch.device:
@@ -311,31 +306,20 @@ def threads(count: int | None) -> Iterator[int]:
         torch.set_num_threads(previous)
 
 
-def matmul_peak(device: torch.device, dtype: torch.dtype, *, side: int | None = None, seconds: float = 0.5) -> float:
-    """Return the highest measured speed of square matrix products, in GFLOP per second.
-
-    Args:
-        device: device of the matrices.
-        dtype: type of the matrices.
-        side: number of rows and columns. None means 8192 on a GPU and 2048 on a CPU.
-        seconds: duration of the measurement in seconds.
-    """
-    side = side or (GPU_SIDE if device.type == "cuda" else SIDE)
-    a, b = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
-    shortest, end = float("inf"), time.perf_counter() + seconds
-    while time.perf_counter() < end or shortest == float("inf"):
-        start = time.perf_counter()
-        torch.mm(a, b)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        shortest = min(shortest, time.perf_counter() - start)
-    return 2 * side**3 / shortest / 1e9
+def matmul_peak(device: torch.device, dtype: torch.dtype) -> float:
+    """Return the highest measured speed of square matrix products, in GFLOP per second."""
+    side = GPU_SIDE if device.type == "cuda" else SIDE
+    product = partial(torch.mm, *(torch.randn(side, side, device=device).to(dtype) for _ in range(2)))
+    times, read_clock, end = list[float](), clock(device), time.perf_counter() + PEAK_SECONDS
+    while not times or time.perf_counter() < end:
+        times.append(time_call(product, read_clock)[0])
+    return 2 * side**3 / min(times) / 1e9
 
 
 def machine_facts(pace: Pace) -> Figures:
     """Return facts about the machine: cores, threads, peak speed, and names of CPU and device.
 
-    The keys begin with `machine/`.
+    All keys have the prefix `machine/`.
     """
     cuda = pace.device.type == "cuda"
     return {

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
 
 import pytest
-from rich.console import Console
 
 from mate_cli.benchmark.attention import AttentionBenchmark
 from mate_cli.benchmark.measure import count_down
@@ -21,27 +19,17 @@ TINY = [
 ]
 
 
-def said(parts: int, seconds: float) -> tuple[list[str], str]:
-    """The names that are counted, and what is said on the way."""
-    stream = io.StringIO()
-    console = Console(file=stream, force_terminal=False, width=80, color_system=None)
-    names = [name for name, _ in count_down(dict.fromkeys("abcd"[:parts]), seconds, console)]
-    return names, stream.getvalue()
-
-
-def test_a_long_benchmark_says_how_long_before_it_begins():
-    names, text = said(2, 210.0)
-    assert names == ["a", "b"]
-    assert text.splitlines() == [
-        "2 cases to measure, at most about 7 min; when stopped, results so far are shown",
-        "measuring a, 1 of 2",
-        "measuring b, 2 of 2",
-    ]
-
-
-def test_a_short_one_says_what_it_measures():
-    assert said(1, 5.0) == (["a"], "measuring a, 1 of 1\n")
-    assert said(0, 5.0) == ([], "")
+@pytest.mark.parametrize(
+    ("parts", "seconds", "lines"),
+    [
+        ("ab", 210.0, ["2 cases to measure, at most about 7 min", "measuring a, 1 of 2", "measuring b, 2 of 2"]),
+        ("a", 5.0, ["measuring a, 1 of 1"]),
+        ("", 5.0, []),
+    ],
+)
+def test_a_benchmark_says_what_it_measures_and_how_long_that_takes(parts, seconds, lines, capsys):
+    assert [name for name, _ in count_down(dict.fromkeys(parts), seconds)] == [*parts]
+    assert [line.partition(";")[0] for line in capsys.readouterr().err.splitlines()] == lines
 
 
 @pytest.mark.long

@@ -79,8 +79,8 @@ def test_packed_streams_are_counted_without_padding(metrics):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["benchmark.variants=[longformer]"], "unknown variant 'longformer'"),
-        (["benchmark.variants=[tapas@all]"], "benchmark.variants: 'all' is not a number of tokens. Write tapas@256."),
+        (["benchmark.variants=[longformer]"], "benchmark.variants: unknown variant 'longformer'"),
+        (["benchmark.variants=[tapas@all]"], "benchmark.variants: 'all'"),
         (
             ["benchmark.variants=[dot_99]", "+benchmark.networks.dot_99.kept=3"],
             "benchmark.networks: conf/model/dot.yaml has no key kept",
