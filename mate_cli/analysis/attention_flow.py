@@ -83,9 +83,8 @@ class AttentionFlow(Analysis):
         loader = data.build_eval_loader(examples, f"{split}, {self.name}")
         flows = observe(encoder, (batch.to(device) for batch in loader), parts.serializer.tokenizer.cls_id)
         if not all(flow.examples for flow in flows.values()):
-            raise RunError(
-                f"the split {split} has no input with table cells", remedy="Analyse a network that reads tables"
-            )
+            hint = "Analyse a network that reads tables"
+            raise RunError(f"the split {split} has no input with table cells", remedy=hint)
         networks = [{"name": name.rstrip("."), **flow.content()} for name, flow in flows.items()]
         return {"examples": max(flow.examples for flow in flows.values()), "targets": TARGETS, "networks": networks}
 
@@ -180,11 +179,8 @@ def refuse_slots(encoder: TableEncoder) -> None:
     """
     if not encoder.specs or not all(spec.backend.among_tokens for spec in encoder.specs):
         name = type(encoder).__name__
-        raise ConfigError(
-            f"{name} has no plain token-to-token attention",
-            where="analysis",
-            remedy="Use a network that has, such as model=tapas or model=mate",
-        )
+        hint = "Use a network that has, such as model=tapas or model=mate"
+        raise ConfigError(f"{name} has no plain token-to-token attention", where="analysis", remedy=hint)
 
 
 def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -> dict[str, Flow]:

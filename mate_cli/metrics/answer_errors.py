@@ -103,13 +103,13 @@ class ErrorCounts:
         """
         num_near, num_same_type = (sum(self.kinds[kind] for kind in kinds) for kinds in (NEAR_MISSES, SAME_TYPE))
         numbers, num_other = self.kinds["number_form"], self.wrong - num_near
-        parts = {
-            "near misses": (num_near, self.wrong),
-            "numbers (% of near misses)": (numbers, num_near),
-            "words (% of near misses)": (num_near - numbers, num_near),
-            "right answer type (% of other errors)": (num_same_type, num_other),
-        }
-        return {name: part / total for name, (part, total) in parts.items() if total}
+        parts = (
+            (num_near, self.wrong),
+            (numbers, num_near),
+            (num_near - numbers, num_near),
+            (num_same_type, num_other),
+        )
+        return {name: part / total for name, (part, total) in zip(PAPER, parts, strict=True) if total}
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 from mate_cli.errors import DataError
 
@@ -107,11 +108,8 @@ def expected_calibration_error(confidences: Sequence[float], labels: Sequence[bo
 
 
 def _interpolate(knots: Sequence[tuple[float, float]], confidence: float) -> float:
-    index = 0 if math.isnan(confidence) else bisect_right(knots, confidence, key=lambda knot: knot[0])
-    if index in (0, len(knots)):
-        return knots[max(0, index - 1)][1]
-    (left_x, left_y), (right_x, right_y) = knots[index - 1 : index + 1]
-    return left_y + (right_y - left_y) * (confidence - left_x) / (right_x - left_x)
+    positions, shares = zip(*knots, strict=True)
+    return float(np.interp(-math.inf if math.isnan(confidence) else confidence, positions, shares))
 
 
 def _fit_curve(pairs: Sequence[tuple[float, bool]]) -> tuple[tuple[float, float], ...]:

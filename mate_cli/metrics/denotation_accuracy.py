@@ -14,13 +14,7 @@ from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
 
 DENOTATION_ACCURACY = MetricSpec(
-    "denotation_accuracy",
-    "Denotation accuracy",
-    1,
-    order=50,
-    importance=3,
-    table=ACCURACIES,
-    hub_name="accuracy",
+    "denotation_accuracy", "Denotation accuracy", 1, order=50, importance=3, table=ACCURACIES, hub_name="accuracy"
 )
 STRUCTURE = (
     MetricSpec("aggregation_accuracy", "Aggregation", 1, order=90),

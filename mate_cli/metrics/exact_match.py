@@ -54,9 +54,7 @@ def f1(prediction: str, reference: str) -> float:
 
 
 def score_predictions(
-    predictions: Mapping[str, str],
-    references: Mapping[str, str],
-    groups: Mapping[str, Collection[str]] | None = None,
+    predictions: Mapping[str, str], references: Mapping[str, str], groups: Mapping[str, Collection[str]] | None = None
 ) -> dict[str, float]:
     """Average exact match and F1, as fractions, over all questions and over each group.
 

@@ -48,13 +48,11 @@ def hits_at_k(
         key: next((rank for rank, cell in enumerate(rankings.get(key, ())) if cell in cells), float("inf"))
         for key, cells in candidates.items()
     }
-    hits = (
-        average_by_group(
-            f"hits@{k}", {key: first_rank < k for key, first_rank in first_ranks.items()}, candidates, groups
-        )
-        for k in ks
-    )
-    return {name: value for scores in hits for name, value in scores.items()}
+    scores: dict[str, float] = {}
+    for k in ks:
+        hits = {key: first_rank < k for key, first_rank in first_ranks.items()}
+        scores |= average_by_group(f"hits@{k}", hits, candidates, groups)
+    return scores
 
 
 def score_rankings(

@@ -10,9 +10,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar
@@ -212,49 +211,30 @@ def subset_specs() -> dict[str, SubsetSpec]:
 
 def spec_of(name: str) -> MetricSpec:
     """Return the `MetricSpec` with this name. A metric that no module declares has no direction, and ranks no runs."""
-    declared = _find_spec(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or USER_METRICS.get(name)
+    declared = metric_specs().get(name) or USER_METRICS.get(name)
     return declared or MetricSpec(name, name.replace("_", " "), 0, ".3g", importance=0)
 
 
 def subset_of(name: str) -> SubsetSpec:
     """Return the `SubsetSpec` with this name. A subset that no module declares has its name as title."""
-    declared = None if name.startswith(USER_SUBSET) else _find_spec(SubsetSpec, name, tuple(mate_cli.metrics.__path__))
+    declared = None if name.startswith(USER_SUBSET) else subset_specs().get(name)
     return declared or SubsetSpec(name, name.removeprefix(USER_SUBSET), USER_KIND, DEFAULT_ORDER, many=False)
-
-
-def _list_modules(path: tuple[str, ...]) -> list[str]:
-    """List the dotted names of modules that may declare metrics: `mate_cli.metrics`, then the packages of papers."""
-    search_paths = {mate_cli.metrics.__name__: list(path)}
-    search_paths |= {package: [str(folder)] for package, folder in find_packages("metrics").items()}
-    return [
-        f"{package}.{module.name}"
-        for package, folders in search_paths.items()
-        for module in pkgutil.iter_modules(folders)
-    ]
-
-
-@cache
-def _find_spec(kind: type[Spec], name: str, path: tuple[str, ...]) -> Spec | None:
-    """Find the spec with a name in the modules of `_list_modules`, or return None.
-
-    Imported modules are searched first, because importing all modules is slow.
-    """
-    modules = sorted(_list_modules(path), key=lambda module: module not in sys.modules)
-    return next((spec for module in modules for spec in _read_specs(kind, module) if spec.name == name), None)
 
 
 @cache
 def _collect_specs(kind: type[Spec], path: tuple[str, ...]) -> dict[str, Spec]:
+    """Collect the specs in the modules of `mate_cli.metrics`, whose folders are `path`, and in those of papers."""
+    folders = {mate_cli.metrics.__name__: path}
+    folders |= {package: (str(folder),) for package, folder in find_packages("metrics").items()}
     specs: dict[str, Spec] = {}
-    for spec in (spec for module in _list_modules(path) for spec in _read_specs(kind, module)):
-        if specs.setdefault(spec.name, spec) != spec:
-            raise ValueError(f"{spec.name} is declared twice in {mate_cli.metrics.__name__}, with different values")
+    for package, search_path in folders.items():
+        for module in pkgutil.iter_modules(search_path):
+            for value in vars(importlib.import_module(f"{package}.{module.name}")).values():
+                for spec in value if isinstance(value, tuple) else (value,):
+                    if isinstance(spec, kind) and specs.setdefault(spec.name, spec) != spec:
+                        problem = f"{spec.name} is declared twice in {mate_cli.metrics.__name__}, with different values"
+                        raise ValueError(problem)
     return dict(sorted(specs.items(), key=lambda item: (item[1].order, item[0])))
-
-
-def _read_specs(kind: type[Spec], module: str) -> Iterator[Spec]:
-    for value in vars(importlib.import_module(module)).values():
-        yield from (item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, kind))
 
 
 SPLITS = ("dev", "test")
@@ -355,11 +335,8 @@ def spec_to_follow(full: str) -> MetricSpec:
     """
     name = MetricName.parse(full)
     if not name.spec.direction:
-        raise ConfigError(
-            f"metric {full} declares no direction",
-            where="the monitored metric",
-            remedy=f"Declare a MetricSpec named {name.score} in TaskSpec.metrics, or in a file of mate_cli/metrics",
-        )
+        hint = f"Declare a MetricSpec named {name.score} in TaskSpec.metrics, or in a file of mate_cli/metrics"
+        raise ConfigError(f"metric {full} declares no direction", where="the monitored metric", remedy=hint)
     return name.spec
 
 

@@ -71,7 +71,9 @@ def average_by_part(
         more than one length range. A subset without questions has no score.
     """
     answerable = {key: example for key, example in examples.items() if example.answer}
-    return average_by_group(name, correct, answerable, {**group_by_subset(answerable), **_by_length(answerable)})
+    return average_by_group(
+        name, correct, answerable, {**group_by_subset(answerable), **_split(words_of(answerable), LIMITS, LENGTH_PARTS)}
+    )
 
 
 def group_by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
@@ -97,10 +99,6 @@ def group_by_source(examples: Mapping[str, TableExample]) -> dict[str, list[str]
     }
 
 
-def _by_length(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
-    return _split(words_of(examples), LIMITS, LENGTH_PARTS) if len(examples) > 1 else {}
-
-
 def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
     """Count the words and punctuation marks in the input of each example, before truncation.
 
@@ -121,21 +119,21 @@ def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:
     Args:
         tokens: number of tokens by question id.
     """
-    return {part: names for part, names in _split(tokens, TOKEN_LIMITS, TOKEN_PARTS).items() if names}
+    return _split(tokens, TOKEN_LIMITS, TOKEN_PARTS)
 
 
 def _split(lengths: Mapping[str, int], limits: Sequence[int], parts: Sequence[str]) -> dict[str, list[str]]:
-    """Group ids by length in `len(limits) + 1` ranges, or return {} if all are in one range.
+    """Group ids by length in `len(limits) + 1` ranges. Return {} if all are in one range, and no empty ranges.
 
     Args:
         lengths: length by name.
         limits: maximum length of each range except the last, ascending.
         parts: name of each range.
     """
-    groups: dict[str, list[str]] = {part: [] for part in parts}
-    for name, length in lengths.items():
-        groups[parts[sum(length > limit for limit in limits)]].append(name)
-    return groups if sum(map(bool, groups.values())) > 1 else {}
+    part_of = {name: parts[sum(length > limit for limit in limits)] for name, length in lengths.items()}
+    groups = {part: [name for name in lengths if part_of[name] == part] for part in parts}
+    filled = {part: names for part, names in groups.items() if names}
+    return filled if len(filled) > 1 else {}
 
 
 def _names(limits: Sequence[int], unit: str) -> tuple[str, ...]:

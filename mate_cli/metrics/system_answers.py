@@ -250,11 +250,7 @@ def score_reading(
     answerable = [name for name, texts in references.items() if _drop_empty(texts) != ("",)]
     kinds = {HAS_ANSWER.name: answerable, UNANSWERED.name: [name for name in references if name not in set(answerable)]}
     parts = {**(groups or {}), **(kinds if all(kinds.values()) else {})}
-    pairs = {
-        name: (predictions[name], reference_texts)
-        for name, reference_texts in references.items()
-        if name in predictions
-    }
+    pairs = {name: (predictions[name], texts) for name, texts in references.items() if name in predictions}
     exact = {name: exact_match_of_any(*pair) for name, pair in pairs.items()}
     overlap = {name: best_f1(*pair) for name, pair in pairs.items()}
     return average_by_group(EM.name, exact, references, parts) | average_by_group(F1.name, overlap, references, parts)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
 
 from mate_cli.reports.attention_flow import flow_section
 from mate_cli.reports.compare.report import Report
@@ -16,21 +15,13 @@ from mate_cli.reports.sections.robustness import robustness_section
 from mate_cli.reports.sections.runs import environment_section, runs_section, settings_section
 from mate_cli.reports.view import ReportSection
 
+BuildSection = Callable[..., ReportSection | None]
+"""Function `build(report, *, wide)` of one section of a comparison. It returns None if the section would be empty.
 
-class BuildSection(Protocol):
-    """Type of the functions that build one section of a comparison of runs."""
-
-    __name__: str
-
-    def __call__(self, report: Report, *, wide: bool) -> ReportSection | None:
-        """Build the report section, or return None if the section would be empty.
-
-        Args:
-            report: comparison of runs to show.
-            wide: whether all splits are columns of one table, as in papers, instead of separate tables.
-        """
-
-
+Args:
+    report: comparison of runs to show.
+    wide: whether all splits are columns of one table, as in papers, instead of separate tables.
+"""
 SECTIONS: tuple[BuildSection, ...] = (
     results_section,
     significance_section,

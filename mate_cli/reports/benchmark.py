@@ -12,16 +12,7 @@ from rich.text import Text
 
 from mate_cli.errors import RunError
 from mate_cli.reports.format import plural
-from mate_cli.reports.plots.style import (
-    INK,
-    LEGEND,
-    color_of,
-    dash_of,
-    literal_text,
-    mark_of,
-    new_panels,
-    save_figure,
-)
+from mate_cli.reports.plots.style import INK, LEGEND, color_of, dash_of, literal_text, mark_of, new_panels, save_figure
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number, load_runs
 from mate_cli.reports.terminal import print_views
 from mate_cli.reports.view import Column, Mark, Row, View, ViewCell

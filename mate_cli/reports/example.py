@@ -98,10 +98,7 @@ def print_cut(text: str, console: Console) -> None:
 
 
 def print_sentences(
-    example: TableExample,
-    additions: Mapping[str, str],
-    lengths: Mapping[Place, tuple[int, int]],
-    console: Console,
+    example: TableExample, additions: Mapping[str, str], lengths: Mapping[Place, tuple[int, int]], console: Console
 ) -> None:
     """Print the linked text that is appended to table cells, and how many tokens of it are encoded.
 

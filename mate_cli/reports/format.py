@@ -9,10 +9,14 @@ NOTHING = "–"  # noqa: RUF001
 
 def count_text(value: float) -> str:
     """Format a large count with a unit: 950, 22.7K, 110.1M, 1.3B."""
-    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
-        if abs(value) >= size:
-            return f"{value / size:.1f}{unit}"
-    return f"{value:.0f}"
+    units = ((size, f"{value / size:.1f}{unit}") for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "K")))
+    return next((text for size, text in units if abs(value) >= size), f"{value:.0f}")
+
+
+def flops_text(value: float) -> str:
+    """Format a number of floating point operations with a unit: 3.2 G, 1.4 T."""
+    units = ((size, f"{value / size:.3g} {unit}") for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")))
+    return next((text for size, text in units if value >= size), f"{value:.0f}")
 
 
 def rate_text(value: float) -> str:

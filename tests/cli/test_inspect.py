@@ -12,7 +12,7 @@ from table_releases import WRITERS
 
 from mate_cli.cli.app import main
 from mate_cli.cli.commands import inspect
-from mate_cli.cli.commands.inspect import arrays, cell_lengths, find_example, linked_texts
+from mate_cli.cli.commands.inspect import cell_lengths, find_example
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.errors import DataError, RunError
 from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
@@ -140,7 +140,7 @@ def test_counts_of_values_are_shown_as_such():
     assert encoding.kinds.count("counts") == (encoding.row_ids == SUMMARY_ROW).sum() > 0
     console = Console(file=io.StringIO(), width=120)
     pieces = [serializer.tokenizer.tokens[piece] for piece in encoding.input_ids]
-    print_tokens(arrays(encoding), encoding.kinds, pieces, 60, console)
+    print_tokens(vars(encoding), encoding.kinds, pieces, 60, console)
     assert console.file.getvalue().count("counts") == encoding.kinds.count("counts")
     assert set(cell_lengths(example, encoding, serializer, {})) == {(0, 0), (0, 1)}
 
@@ -160,7 +160,8 @@ def test_the_lengths_of_cells_are_those_of_the_encoding(examples, options):
     serializer = TapasSerializer(load_tokenizer("sample"), **options)
     for example in examples[::30]:
         (encoding,) = serializer.encode([example])
-        lengths = cell_lengths(example, encoding, serializer, linked_texts(example, serializer))
+        additions = {link: " ".join(texts) for link, texts in serializer.find_additions(example).items()}
+        lengths = cell_lengths(example, encoding, serializer, additions)
         assert sum(kept for kept, _ in lengths.values()) == (encoding.row_ids > 0).sum()
         if not options.get("max_tokens"):
             assert all(kept == whole for kept, whole in lengths.values())

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.sections.cost_and_sweep import flops_text, recorded_costs
+from mate_cli.reports.format import flops_text
+from mate_cli.reports.sections.cost_and_sweep import recorded_costs
 from tests.reports.runs import build_run
 
 

@@ -83,9 +83,8 @@ def run(cfg: Evaluate) -> None:
             score_answers(cfg) if cfg.answers else run_distributed(cfg, score_checkpoints)
         return
     if "_target_" in cfg.data:
-        raise ConfigError(
-            "a run already has a dataset", where="data", remedy="Change single keys, such as data.root=FOLDER"
-        )
+        hint = "Change single keys, such as data.root=FOLDER"
+        raise ConfigError("a run already has a dataset", where="data", remedy=hint)
     for folder in cfg.run:
         # Check the types before torch is imported, which takes seconds.
         check_run_types(folder, cfg.trust)

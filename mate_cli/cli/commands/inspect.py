@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.atomic import check_inside, replace_file
@@ -152,18 +152,17 @@ def open_reader(cfg: Inspect) -> ExampleReader:
     from mate_cli.tokenization.serializers.text_serializer import TextSerializer
 
     if cfg.run is not None or cfg.checkpoint is not None:
-        reader = _open_trained_model(cfg)
+        model, examples = _load_model(cfg)
+        serializer: Any = model.parts.serializer
+        reader = ExampleReader(model.settings, serializer, examples, model.task)
     else:
         if cfg.stages:
             experiments = " or ".join(f"experiment={stage['experiment']}" for stage in cfg.stages.values() if stage)
-            raise ConfigError(
-                "this experiment has several stages, each with its own encoding",
-                where="stages",
-                remedy=f"Use {experiments}",
-            )
+            problem = "this experiment has several stages, each with its own encoding"
+            raise ConfigError(problem, where="stages", remedy=f"Use {experiments}")
         examples = list(instantiate(cfg.data).examples(cfg.split))
         # The type of the serializer is checked below.
-        serializer: Any = build_serializer(cfg)
+        serializer = build_serializer(cfg)
         reader = ExampleReader(cfg, serializer, examples)
     if not (reader.serializer.view or isinstance(reader.serializer, (TextSerializer, MaskingSerializer))):
         raise ConfigError("this encoding has no tokens to show", where="encoding", remedy="Use encoding=table")
@@ -187,11 +186,6 @@ def _load_model(cfg: Inspect) -> tuple[LoadedModel, list[TableExample]]:
     model = LoadedModel.load(cfg.run, cfg.checkpoint, RuntimeOverrides(hardware, cfg.paths))
     dataset = instantiate(getattr(model.settings, "data", cfg.data))  # A checkpoint has no data.
     return model, model.task.evaluation_examples(list(dataset.examples(cfg.split)))
-
-
-def _open_trained_model(cfg: Inspect) -> ExampleReader:
-    model, examples = _load_model(cfg)
-    return ExampleReader(model.settings, cast("WordSerializer", model.parts.serializer), examples, model.task)
 
 
 def write_dump(cfg: Inspect) -> None:
@@ -261,11 +255,8 @@ def find_example(examples: list[TableExample], wanted: str | int | None, split: 
     by_index = {str(index): example for index, example in enumerate(examples)}
     index = str(0 if wanted is None else wanted)
     if index not in by_index:
-        raise DataError(
-            f"split {split} has no example {wanted}",
-            where="example",
-            remedy=f"Give an id, or an index from 0 to {len(examples) - 1}",
-        )
+        hint = f"Give an id, or an index from 0 to {len(examples) - 1}"
+        raise DataError(f"split {split} has no example {wanted}", where="example", remedy=hint)
     return by_index[index]
 
 
@@ -292,7 +283,8 @@ def show(
     from mate_cli.tokenization.serializers.text_serializer import TextSerializer
 
     console = report_console()
-    additions = linked_texts(example, serializer) if isinstance(serializer, TextSerializer) else {}
+    linked_texts = serializer.find_additions(example) if isinstance(serializer, TextSerializer) else {}
+    additions = {link: " ".join(texts) for link, texts in linked_texts.items()}
     lengths = cell_lengths(example, encoding, serializer, additions)
     print_example(example, {cell for cell, (count, _) in lengths.items() if count}, console)
     if encoding.cut is not None:
@@ -305,21 +297,7 @@ def show(
         texts = [f"{token} for {words[label]}" if label else token for token, label in zip(texts, labels, strict=True)]
     if kept_tokens is not None:
         print_kept(kept_tokens, texts, console)
-    print_tokens(arrays(encoding), encoding.kinds, texts, tokens, console, kept_tokens)
-
-
-def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
-    """Return the arrays of an encoded example by field name, without `example_id`."""
-    return {name: getattr(encoding, name) for name in encoding.__dataclass_fields__ if name != "example_id"}
-
-
-def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str, str]:
-    """Return the text that the serializer appends to cells with links, by link target.
-
-    Such texts are sentences of linked passages.
-    """
-    parts = serializer.find_additions(example)
-    return {link: " ".join(texts) for link, texts in parts.items()}
+    print_tokens(vars(encoding), encoding.kinds, texts, tokens, console, kept_tokens)
 
 
 def cell_lengths(

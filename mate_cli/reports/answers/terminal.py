@@ -96,15 +96,14 @@ def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console
     header, selected_cells = answered.table.header, frozenset(answered.cells)
     names = [gap_text if column is None else single_line(header[column].text) for column in shown.columns]
     lines = []
+
+    def text_at(row: int | None, column: int | None) -> str:
+        if column is None:
+            return gap_text
+        return "" if row is None else single_line(answered.table.rows[row][column].text)
+
     for row in shown.rows:
-        texts = [
-            gap_text
-            if column is None
-            else single_line(answered.table.rows[row][column].text)
-            if row is not None
-            else ""
-            for column in shown.columns
-        ]
+        texts = [text_at(row, column) for column in shown.columns]
         hits = [(row, column) in selected_cells for column in shown.columns]
         lines.append([Text(mark + text, style=CHOSEN) if hit else text for text, hit in zip(texts, hits, strict=True)])
     numbers = [gap_text if row is None else f"{answered.row_numbers[row]:,}" for row in shown.rows]

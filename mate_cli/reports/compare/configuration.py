@@ -108,9 +108,8 @@ def split_by_settings(
     for run, config in zip(runs, configs, strict=True):
         for key, stage_config in load_reused_configs(run).items():
             if key in config:
-                config[key] = repeated.setdefault(
-                    (key, frozenset(filter_values(stage_config, ignored).items())), config[key]
-                )
+                identity = key, frozenset(filter_values(stage_config, ignored).items())
+                config[key] = repeated.setdefault(identity, config[key])
     differing = differing_keys(configs)
     parts: dict[tuple[str, ...], list[LoadedRun]] = {}
     for run, config in zip(runs, configs, strict=True):
@@ -212,14 +211,10 @@ class Configuration:
         values = (mean_over_folds([scores[run] for run in folds]) for folds in join_folds(unique_runs))
         questions = self._count_questions(self.names[metric]) if scores and self.names[metric].spec.is_share else None
         summary = summarize(values, self.options.statistic, questions=questions)
-        median_value = (
-            scores.get(self.median_run) if self.median_run and self.options.statistic == "median_dev" else None
-        )
-        return (
-            replace(summary, chosen=median_value)
-            if summary and median_value is not None and is_finite(median_value)
-            else summary
-        )
+        if summary and self.options.statistic == "median_dev":
+            chosen = next((value for run, value in scores.items() if run is self.median_run), math.nan)
+            return replace(summary, chosen=chosen) if is_finite(chosen) else summary
+        return summary
 
     def _count_questions(self, metric: MetricName) -> int | None:
         """Return the number of questions on which a metric was computed, summed over all folds.

@@ -92,18 +92,16 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
     """
     requested = Options(**options)
     if unknown_statuses := [status for status in requested.status if status not in STATUSES]:
-        raise ConfigError(
-            f"no such status: {unknown_statuses[0]}", where="status", remedy=f"Choose from {', '.join(STATUSES)}"
-        )
+        hint = f"Choose from {', '.join(STATUSES)}"
+        raise ConfigError(f"no such status: {unknown_statuses[0]}", where="status", remedy=hint)
     loaded_runs = load_runs(folders)
     runs, hidden = select_runs(loaded_runs.runs, requested)
     known_keys = {*FIELDS, *(key for run in runs for key in (*run.config, *run.record))}
     if unknown := [key for key in requested.by if key not in known_keys]:
         full_keys = sorted(key for key in known_keys if key.endswith(f".{unknown[0]}"))
         suggestions = full_keys or get_close_matches(unknown[0], sorted(known_keys), 1)
-        raise ConfigError(
-            f"no run has {unknown[0]}", where="by", remedy=f"Did you mean {suggestions[0]}?" if suggestions else None
-        )
+        suggestion = f"Did you mean {suggestions[0]}?" if suggestions else None
+        raise ConfigError(f"no run has {unknown[0]}", where="by", remedy=suggestion)
     groups = group_runs(runs, requested)
     metric = choose_metric(groups, requested.metric, names := known_metrics(groups))
     ranked_groups = sort_by_metric(groups, ranked_by := ranking_metric(metric, names))
@@ -148,23 +146,17 @@ def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[Load
     if not runs_with_status:
         problem = f"none of the {plural(len(training_runs), 'run')} is {' or '.join(options.status)}"
         raise RunError(problem, remedy="Leave `status` out")
-    shown_runs = (
-        runs_with_status
-        if options.debug_runs
-        else tuple(run for run in runs_with_status if not is_debug(run)) or runs_with_status
-    )
+    other_runs = tuple(run for run in runs_with_status if options.debug_runs or not is_debug(run))
+    shown_runs = other_runs or runs_with_status
     hidden = len(runs_with_status) - len(shown_runs)
     return shown_runs, [f"{plural(hidden, 'run')} with debug= hidden, shown by debug_runs=true"] * (hidden > 0)
 
 
 def is_debug(run: LoadedRun) -> bool:
     """Return whether a run was started with `debug=`, or is a stage of a pipeline run with `debug=`."""
-    debug_values = [
-        override.partition("=")[2] for override in run.texts("overrides") if override.lstrip("+").startswith("debug=")
-    ]
-    return bool(debug_values and debug_values[-1] not in ("null", "none")) or (
-        run.parent is not None and is_debug(run.parent)
-    )
+    overrides = dict(override.lstrip("+").partition("=")[::2] for override in run.texts("overrides"))
+    is_parent_debug = run.parent is not None and is_debug(run.parent)
+    return is_parent_debug or overrides.get("debug", "null") not in ("null", "none")
 
 
 def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Collection[str]) -> str | None:

@@ -251,10 +251,7 @@ def part_title(metric: MetricName, *, wide: bool) -> str:
 
 
 def build(
-    groups: Sequence[Configuration],
-    columns: list[MetricName],
-    title: str,
-    papers: Sequence[PublishedResult],
+    groups: Sequence[Configuration], columns: list[MetricName], title: str, papers: Sequence[PublishedResult]
 ) -> ResultTable:
     """Build one result table, with rows of configurations, baselines and published results.
 

@@ -100,10 +100,8 @@ def wrong_csv(report: Report) -> str:
     for split in SPLITS:
         for question, prediction, kind in wrong_answers(run, split):
             cells = " ".join(f"{row + 1}:{column + 1}" for row, column in prediction.chosen)
-            gold, confidence = (
-                " | ".join(question.answers),
-                "" if prediction.confidence is None else prediction.confidence,
-            )
+            gold = " | ".join(question.answers)
+            confidence = "" if prediction.confidence is None else prediction.confidence
             rows.append((split, question.question_id, question.text, prediction.text, gold, cells, kind, confidence))
     return csv_text(rows)
 

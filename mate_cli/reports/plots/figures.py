@@ -42,16 +42,13 @@ class Margins(NamedTuple):
 
 def read_margins(report: Report, block: str) -> list[Margins]:
     """Read the score margins of the best comparable configurations, on test if available."""
-    groups = [(index, group) for index, group in enumerate(report.groups) if group.block == block]
     for split in reversed(SPLITS):
-        groups_with_scores = [
-            (index, group, scored_runs(group, f"{split}/{SCORE_MARGIN.name}")) for index, group in groups
-        ]
-        if margins := [
-            Margins(group.label, index, tuple(value for seed in seeds.values() for _, value in seed.values()))
-            for index, group, seeds in groups_with_scores
-            if any(seeds.values())
-        ]:
+        margins = []
+        for index, group in enumerate(report.groups):
+            seeds = scored_runs(group, f"{split}/{SCORE_MARGIN.name}").values() if group.block == block else ()
+            if values := tuple(value for seed in seeds for _, value in seed.values()):
+                margins.append(Margins(group.label, index, values))
+        if margins:
             return margins[:MAX_MARGINS]
     return []
 

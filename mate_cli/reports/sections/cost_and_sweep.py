@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.configuration import Configuration, settings
@@ -13,7 +14,7 @@ from mate_cli.reports.compare.names import TARGET
 from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.compare.tables import PublishedResult, paper_cell, published_results
-from mate_cli.reports.format import count_text, duration_text, rate_text
+from mate_cli.reports.format import count_text, duration_text, flops_text, rate_text
 from mate_cli.reports.sections.results import blocks_of, group_data, list_scores, metric_data, score_cell
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell, sentences
 from mate_cli.runs.identity import SEED_REPEAT_KEYS, differing_keys
@@ -60,26 +61,15 @@ class Cost(NamedTuple):
         return ViewCell.of(summary.center if summary else None, self.write)
 
 
-def flops_text(value: float) -> str:
-    """Format a number of floating point operations with a unit: 3.2 G, 1.4 T."""
-    for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.0f}"
-
-
-def memory_text(megabytes: float) -> str:
-    """Format a number of megabytes in gigabytes, such as 1.6 GB."""
-    return f"{megabytes / 1000:.1f} GB"
-
-
 RATE, WORK, PRICE = "examples_per_second", "training_flops_per_example", "cost_per_question"
 COSTS = (
     Cost("Parameters", "\nParameters", "Parameters", "count", "parameters", None, count_text),
     Cost("Examples/s", "Examples\nper second", "Examples per second", "count", RATE, "throughput", rate_text),
     Cost("FLOPs/example", "FLOPs\nper example", "Training FLOPs per example", "count", WORK, "throughput", flops_text),
     Cost("Wall time", "Wall\ntime", "Wall time", "duration", "wall_seconds", None, duration_text),
-    Cost("Peak memory", "Peak\nmemory", "Peak memory", "memory", "peak_memory_mb", None, memory_text),
+    Cost(
+        "Peak memory", "Peak\nmemory", "Peak memory", "memory", "peak_memory_mb", None, lambda mb: f"{mb / 1000:.1f} GB"
+    ),
     Cost("Cost/question", "Cost per\nquestion", "Stated cost", "count", PRICE, "throughput", "{:.3g}".format),
 )
 
@@ -102,19 +92,15 @@ def cost_section(report: Report, *, wide: bool) -> ReportSection:
     # The footer already counts finished runs.
     status = Column("Status", is_number=False, minor=not report.unfinished)
     columns = (*(Column(cost.name, stacked=cost.heading) for cost in costs), status)
+    states = [state_text(group.runs) for group in report.groups]
     rows = tuple(
-        Row(group.label, (*(cost.cell(group) for cost in costs), state_cell(group))) for group in report.groups
+        Row(group.label, (*(cost.cell(group) for cost in costs), ViewCell(text, states=tuple(text.split(", ")))))
+        for group, text in zip(report.groups, states, strict=True)
     )
     view = View("Cost", columns, rows)
     return ReportSection(
         "cost", "Score and cost", "Cost", (view,), template="cost", content=lambda: cost_content(report)
     )
-
-
-def state_cell(group: Configuration) -> ViewCell:
-    """Build the table cell that shows how many runs have each status."""
-    text = state_text(group.runs)
-    return ViewCell(text, states=tuple(text.split(", ")))
 
 
 def cost_content(report: Report) -> Mapping[str, Any]:
@@ -203,7 +189,7 @@ def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterat
     """Yield a table row with score and training speed for each configuration that has the metric."""
     for group in groups:
         if summary := group.summary(metric.full):
-            rate = group.cost("examples_per_second", "throughput")
+            rate = group.cost(RATE, "throughput")
             best_score = summary.high if metric.spec.direction >= 0 else summary.low
             yield Row(group.label, speed_cells(metric, summary, best_score, rate.center if rate else None))
 
@@ -229,7 +215,7 @@ def speed_cells(metric: MetricName, summary: Summary, best: float | None, rate: 
     return score_cell(metric, summary), best_cell, ViewCell.of(rate, rate_text)
 
 
-MIN_RUNS, MAX_PANELS, MAX_VALUES, FAR = 4, 6, 8, 10
+MIN_RUNS, MAX_PANELS, MAX_VALUES, MAX_TICK, FAR = 4, 6, 8, 12, 10
 MAX_LINES = 500
 """Maximum number of runs that are drawn, selected at even intervals."""
 TOP, BOTTOM, HEIGHT, STEP = 40, 195, 205, 150
@@ -263,6 +249,11 @@ class SettingPanel(NamedTuple):
     keys: tuple[str, ...]
     values: tuple[str, ...]
     importance: float
+
+    @property
+    def name(self) -> str:
+        """Name of the axis: its first two settings, and the number of further settings."""
+        return " = ".join(self.keys[:2]) + f" and {len(self.keys) - 2} more" * (len(self.keys) > 2)
 
 
 def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
@@ -343,13 +334,10 @@ def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> floa
         places: group index of each run.
         runs: runs with their scores.
     """
-    mean = statistics.fmean(run.score for run in runs)
-    groups: dict[int, list[float]] = {}
-    for index, run in zip(places, runs, strict=True):
-        groups.setdefault(index, []).append(run.score)
-    between_groups = sum(len(group) * (statistics.fmean(group) - mean) ** 2 for group in groups.values())
-    total = sum((run.score - mean) ** 2 for run in runs)
-    return between_groups / total if total else 0.0
+    counts, deviations = np.bincount(places), np.array([run.score for run in runs])
+    deviations -= deviations.mean()
+    total = float((deviations**2).sum())
+    return float((np.bincount(places, deviations) ** 2 / counts).sum()) / total if total else 0.0
 
 
 def draw_coordinates(
@@ -367,7 +355,7 @@ def draw_coordinates(
             and text of each run, with the best runs last. `top`, `bottom`, `height` and `width`: sizes in pixels.
     """
     scores = [str(run.score) for run in runs]
-    columns = [(panel_name(p), f"explained {100 * p.importance:.0f}%", p.values) for p in panel_list]
+    columns = [(p.name, f"explained {100 * p.importance:.0f}%", p.values) for p in panel_list]
     columns.append((metric.spec.title, "", tuple(scores)))
     heights = [[round(BOTTOM - share * (BOTTOM - TOP), 1) for share in spread(values)] for *_, values in columns]
     axes = [
@@ -385,11 +373,6 @@ def draw_coordinates(
     shown_lines = sorted(lines[:: -(-len(runs) // MAX_LINES)], key=lambda line: line[1])
     size = {"top": TOP, "bottom": BOTTOM, "height": HEIGHT, "width": STEP * len(axes)}
     return {"axes": axes, "lines": shown_lines, **size}
-
-
-def panel_name(panel: SettingPanel) -> str:
-    """Return the name of a plot axis: its first two settings, and the number of further settings."""
-    return " = ".join(panel.keys[:2]) + (f" and {len(panel.keys) - 2} more" if len(panel.keys) > 2 else "")
 
 
 def spread(values: Sequence[str]) -> list[float]:
@@ -410,18 +393,20 @@ def axis_ticks(places: Mapping[str, float]) -> list[tuple[float, str]]:
     if len(sorted_values) <= MAX_VALUES:
         return [(places[value], text) for value, text in zip(sorted_values, distinct_texts(sorted_values), strict=True)]
     edges = [sorted_values[0], sorted_values[-1]]
-    return [(places[edge], f"{number_of(edge):.4g}" if number_of(edge) < math.inf else edge[:12]) for edge in edges]
+    return [
+        (places[edge], f"{number_of(edge):.4g}" if number_of(edge) < math.inf else edge[:MAX_TICK]) for edge in edges
+    ]
 
 
-def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
-    """Truncate texts to at most `most` characters that still distinguish them.
+def distinct_texts(texts: Sequence[str]) -> list[str]:
+    """Truncate texts to at most `MAX_TICK` characters that still distinguish them.
 
     The end of each text is omitted, or its start if the truncated texts would be equal otherwise.
     """
-    shortened = [text if len(text) <= most else f"{text[: most - 1]}…" for text in texts]
+    shortened = [text if len(text) <= MAX_TICK else f"{text[: MAX_TICK - 1]}…" for text in texts]
     if len(set(shortened)) == len(texts):
         return shortened
-    return [text if len(text) <= most else f"…{text[1 - most :]}" for text in texts]
+    return [text if len(text) <= MAX_TICK else f"…{text[1 - MAX_TICK :]}" for text in texts]
 
 
 def value_shares(values: Sequence[str]) -> dict[str, float]:

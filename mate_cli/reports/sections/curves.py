@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ def curves_section(report: Report, *, wide: bool) -> ReportSection:
         report: comparison of runs.
         wide: not used.
     """
-    total = len(report.groups)
+    total, is_score = len(report.groups), attrgetter("is_score")
     hint = f"best {MAX_CURVES} of {total} configurations" if total > MAX_CURVES else ""
 
     def content() -> Mapping[str, Any] | None:
@@ -58,21 +59,11 @@ def curves_section(report: Report, *, wide: bool) -> ReportSection:
             "published": any(any(metric["lines"]) for metric in data["metrics"]),
             "first": STILL_CURVES,
             "note": sentences(NOTES),
-            "still": lambda: still_figure(plots, metrics),
+            # Without scripts, the most important score is drawn, or else the loss.
+            "still": lambda: draw_curves(plots[:STILL_CURVES], next(filter(is_score, metrics), metrics[0])),
         }
 
     return ReportSection("curves", "Learning curves", "Curves", hint=hint, template="curves", content=content)
-
-
-def still_figure(drawn: Sequence[PlottedConfiguration], metrics: Sequence[MetricName]) -> Figure:
-    """Draw the curve of the most important score, or else of the loss, for pages without scripts.
-
-    Args:
-        drawn: configurations with their curves.
-        metrics: logged metrics, the most important first.
-    """
-    metric = next((metric for metric in metrics if metric.is_score), metrics[0])
-    return draw_curves(drawn[:STILL_CURVES], metric)
 
 
 FINAL = ("final/", "baseline/")

@@ -209,10 +209,7 @@ def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
             count_text += describe_unscored(questions)
             has_confidence = any(answer.prediction.confidence is not None for answer in errors)
             order = "most confident answers first" if has_confidence else "the run recorded no confidence"
-            notes = (
-                f"{count_text}; {order}; a cell is row:column, from 1",
-                "all of them: sections=wrong csv=FILE",
-            )
+            notes = (f"{count_text}; {order}; a cell is row:column, from 1", "all of them: sections=wrong csv=FILE")
             return ReportSection("wrong", title, "Wrong answers", (view,), notes)
     return None
 

@@ -177,10 +177,7 @@ def verdict(score: float) -> Mapping[str, str]:
 
 MAX_ROWS, MAX_COLUMNS, MAX_LETTERS = 6, 4, 80
 HOLDS, LINKS = "●", "○"
-MEANINGS = {
-    HOLDS: "contains the gold answer",
-    LINKS: "links to a passage with the gold answer",
-}
+MEANINGS = {HOLDS: "contains the gold answer", LINKS: "links to a passage with the gold answer"}
 
 
 def question_table(table: AnswerTable, answers: Sequence[ModelAnswer]) -> Mapping[str, Any]:
