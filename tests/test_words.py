@@ -42,7 +42,7 @@ LIMITS: dict[str, tuple[int, int]] = {
     "models": (29, 31),
     "papers": (72, 35),
     "pipelines": (42, 62),
-    "reports": (110, 109),
+    "reports": (91, 109),
     "runs": (33, 35),
     "tables": (34, 9),
     "terminal": (4, 2),

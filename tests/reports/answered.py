@@ -31,10 +31,15 @@ def question_row(number: int, **scores: float) -> dict[str, Any]:
     }
 
 
+def write_predictions(folder: Path, text: str, split: str = "dev") -> None:
+    """Writes a file of predictions, which the record does not know of."""
+    (folder / "predictions").mkdir(exist_ok=True)
+    (folder / "predictions" / f"{split}.json").write_text(text)
+
+
 def write_rows(folder: Path, rows: list[dict[str, Any]], split: str = "dev") -> Path:
     """Writes rows, and their mean scores into the record's metrics."""
-    (folder / "predictions").mkdir(exist_ok=True)
-    (folder / "predictions" / f"{split}.json").write_text(json.dumps(rows))
+    write_predictions(folder, json.dumps(rows), split)
     record = json.loads((folder / "record.json").read_text())
     for name in {name for row in rows for name in row.get("scores", {})}:
         for part in ("", "table", "passage"):

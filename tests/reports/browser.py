@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -142,12 +141,6 @@ class Browser:
         self.send("Input.dispatchKeyEvent", type="keyDown", key=name, windowsVirtualKeyCode=code, **text)
         self.send("Input.dispatchKeyEvent", type="keyUp", key=name, windowsVirtualKeyCode=code)
         self.settle()
-
-    def screenshot(self, file: Path, *, full: bool = True) -> Path:
-        """Writes what the page looks like, all of it or the window."""
-        picture = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=full)
-        file.write_bytes(base64.b64decode(picture["data"]))
-        return file
 
     def close(self) -> None:
         self.process.kill()

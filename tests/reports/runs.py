@@ -116,25 +116,12 @@ def write_curves(folder: Path, final: dict[str, float], rng: np.random.Generator
     for index in range(1, steps + 1):
         share, step = index / 40, index * 50
         loss = 0.9 * math.exp(-3 * share) + 0.35 + rng.normal(0, 0.02)
-        lines.append(
-            {
-                "step": step,
-                "epoch": int(5 * share),
-                "time": 30.0 * index,
-                "train/loss": loss,
-                "train/lr": 5e-5 * (1 - share),
-            }
-        )
+        clock = {"step": step, "epoch": int(5 * share), "time": 30.0 * index}
+        lines.append(clock | {"train/loss": loss, "train/lr": 5e-5 * (1 - share)})
         if index % 4 == 0:
             rise = 1 - math.exp(-4 * share) + rng.normal(0, 0.008)
-            lines.append(
-                {"step": step}
-                | {
-                    name: value * rise
-                    for name, value in final.items()
-                    if name.startswith("dev/") and name.count("/") == 1
-                }
-            )
+            dev = {name: value for name, value in final.items() if name.startswith("dev/") and name.count("/") == 1}
+            lines.append({"step": step} | {name: value * rise for name, value in dev.items()})
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.reports.answered import write_predictions
 from tests.reports.runs import build_run
 
 MODELS = {
@@ -58,8 +59,7 @@ def build_studied(folder: Path, model: str, seed: int, rate: float, points: int,
         wall_seconds=62613 * 5 / speed,
     )
     write_log(folder, metrics, rng, points, 62613 * 5 / speed)
-    (folder / "predictions").mkdir()
-    (folder / "predictions" / "dev.json").write_text(json.dumps(rows))
+    write_predictions(folder, json.dumps(rows))
     return folder
 
 

@@ -20,7 +20,6 @@ from mate_cli.reports.benchmark import (
     print_benchmark,
     read_benchmark,
     time_text,
-    write_benchmark_figures,
 )
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.runs.load import load_runs
@@ -114,13 +113,6 @@ def test_no_figure_is_drawn_of_a_single_length(tmp_path):
     metrics = {"attention/dense/tall/512/1/forward/ms": 1.0}
     results = read_results(build_run(tmp_path / "run", command="benchmark", metrics=metrics))
     assert [draw_cost(results, name) for name in COSTS] == [None, None, None]
-
-
-@pytest.mark.long
-def test_figures_are_written(results, tmp_path):
-    files = write_benchmark_figures(results, tmp_path)
-    assert [file.name for file in files if file.suffix == ".png"] == ["time.png", "flops.png", "memory.png"]
-    assert files[0].read_bytes().startswith(b"\x89PNG")
 
 
 def full_record(folder, kind):

@@ -33,7 +33,7 @@ def test_the_offline_run_holds_tables_and_the_page(outputs):
     assert list(place.glob("run-*.wandb"))
     media = place / "files" / "media"
     assert {path.parent.name for path in media.glob("table/*/*.json")} == {
-        *("results", "significance", "questions", "cost"),
+        *("results", "significance", "questions", "cost")
     }
     (page,) = media.glob("html/page/*.html")
     assert page.read_text().startswith("<!DOCTYPE html>")

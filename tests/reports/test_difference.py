@@ -6,7 +6,7 @@ import pytest
 
 from mate_cli.reports.runs.load import open_runs
 from mate_cli.reports.sections.runs import difference_section
-from tests.reports.answered import write_rows
+from tests.reports.answered import write_predictions, write_rows
 from tests.reports.runs import VERSIONS, build_run
 
 ASKED = [("q1", "Rome", "Rome"), ("q2", "Oslo", "Rome"), ("q3", "Rome", "Oslo"), ("q4", "Oslo", "Riga")]
@@ -81,8 +81,7 @@ def test_damaged_predictions_and_odd_records_are_no_end(tmp_path):
     build_run(tmp_path / "a", metrics={"dev/em": float("nan")}, data={"train": "many"}, versions=["x"])
     build_run(tmp_path / "b", status="failed", config={"deep": {"list": [1, None]}})
     for name, text in (("a", "{"), ("b", "[1, {}, []]")):
-        (tmp_path / name / "predictions").mkdir()
-        (tmp_path / name / "predictions" / "dev.json").write_text(text)
+        write_predictions(tmp_path / name, text)
     _, found = tables([tmp_path / "a", tmp_path / "b"])
     assert found["Scores"]["Dev EM"][1] == "–"  # noqa: RUF001
     assert found["Settings"]["deep.list"] == ["–", "[1,null]"]  # noqa: RUF001

@@ -2,6 +2,7 @@ import io
 import json
 
 import pytest
+from answered import write_predictions
 from runs import build_run
 
 from mate_cli.reports.compare.report import build_report
@@ -20,17 +21,16 @@ ROWS = [
 ]
 
 
-def write_predictions(folder, rows=ROWS):
+def write_answers(folder, rows=ROWS):
     rows = [{"question_id": f"q{place}", "question": "?", **row} for place, row in enumerate(rows)]
-    (folder / "predictions").mkdir()
-    (folder / "predictions" / "test.json").write_text(json.dumps(rows))
+    write_predictions(folder, json.dumps(rows), "test")
 
 
 @pytest.fixture
 def root(tmp_path):
     for seed in (1, 2):
-        write_predictions(build_run(tmp_path / f"s{seed}", task="pointr", seed=seed, metrics={"test/em": 0.25}))
-    write_predictions(build_run(tmp_path / "cells", metrics={"test/hits@1": 0.25}), ROWS[4:])
+        write_answers(build_run(tmp_path / f"s{seed}", task="pointr", seed=seed, metrics={"test/em": 0.25}))
+    write_answers(build_run(tmp_path / "cells", metrics={"test/hits@1": 0.25}), ROWS[4:])
     return tmp_path
 
 

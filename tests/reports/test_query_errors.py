@@ -4,6 +4,7 @@ import io
 import json
 
 import pytest
+from answered import write_predictions
 from rich.console import Console
 from runs import build_run
 
@@ -32,8 +33,7 @@ def write_run(folder, errors, *, seed=1, layers=2, score=0.5):
         }
         for place, error in enumerate(errors)
     ]
-    (folder / "predictions").mkdir()
-    (folder / "predictions" / "dev.json").write_text(json.dumps(rows))
+    write_predictions(folder, json.dumps(rows))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from mate_cli.reports.export.latex import report_latex
 from mate_cli.reports.page import render_page
 from mate_cli.reports.terminal import print_report
 from mate_cli.terminal.console import Console
-from tests.reports.answered import question_row
+from tests.reports.answered import question_row, write_predictions
 from tests.reports.runs import build_run
 
 
@@ -147,8 +147,7 @@ def fold(root, model, number, rights, *, seed=1):
     config = {"data": {"folds": 2, "dev_fold": number, "name": "files"}}
     folder = root / f"{model}{number}{seed}"
     asked(folder, model, rights / 10, 10, f"part{number}", config=config, seed=seed)
-    (folder / "predictions").mkdir()
-    (folder / "predictions" / "dev.json").write_text(json.dumps(rows))
+    write_predictions(folder, json.dumps(rows))
 
 
 @pytest.fixture

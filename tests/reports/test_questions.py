@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.compare.questions import disagreements, load_questions, question_scores
 from mate_cli.reports.runs.load import load_runs
-from tests.reports.answered import answer_questions, question_row, write_rows
+from tests.reports.answered import answer_questions, question_row, write_predictions, write_rows
 from tests.reports.runs import build_run
 
 METRIC = "dev/hits@1"
@@ -62,21 +62,16 @@ ROWS = st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(KEYS, JSON)), m
 def test_any_row_is_borne(tmp_path_factory, rows):
     root = tmp_path_factory.mktemp("any")
     run = build_run(root / "run", steps=1)
-    (run / "predictions").mkdir()
-
-    (run / "predictions" / "dev.json").write_text(json.dumps(rows))
+    write_predictions(run, json.dumps(rows))
     groups = group_runs(load_runs([root]).runs)
     assert not disagreements(groups, METRIC)
     assert all(not question_scores(group, METRIC) for group in groups)
 
 
 def test_older_rows_have_no_scores(tmp_path):
-    rows = [{"question_id": "a", "pred": "x"}]
-    run = build_run(tmp_path / "run")
-    (run / "predictions").mkdir()
-    (run / "predictions" / "dev.json").write_text('[{"question_id": "a", "pred": "x"}]')
+    write_predictions(build_run(tmp_path / "run"), '[{"question_id": "a", "pred": "x"}]')
     (group,) = group_runs(load_runs([tmp_path]).runs)
-    assert len(load_questions(group.runs[0], "dev")) == len(rows)
+    assert len(load_questions(group.runs[0], "dev")) == 1
     assert question_scores(group, METRIC) == {}
 
 

@@ -132,7 +132,7 @@ def test_status_keeps_and_counts_those_runs(tmp_path):
     build_run(tmp_path / "a", status="interrupted", metrics={"dev/em": 0.3})
     assert build_report([tmp_path]).tables == ()
     assert build_report([tmp_path], status=["interrupted"]).tables[0].rows[0].cells[0].mean == 0.3
-    with pytest.raises(RunError, match="none of the 1 run is finished"):
+    with pytest.raises(RunError, match=r"1 run is finished.*status"):
         build_report([tmp_path], status=["finished"])
 
 
@@ -165,17 +165,9 @@ def test_a_silent_run_may_have_been_killed(tmp_path):
     assert reason_text(run, at) == "its process no longer exists: it was killed"
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("test/em/table", ("test", "em", "table")),
-        ("dev/hits@1", ("dev", "hits@1", "")),
-        ("loss", ("", "loss", "")),
-        ("a/b/c/d", ("a", "b", "c/d")),
-    ],
-)
-def test_metric_names(name, parts):
-    metric = MetricName.parse(name)
+@pytest.mark.parametrize("parts", [("test", "em", "table"), ("dev", "hits@1", ""), ("", "loss", ""), ("a", "b", "c/d")])
+def test_metric_names(parts):
+    metric = MetricName.parse("/".join(filter(None, parts)))
     assert (metric.split, metric.score, metric.part) == parts
 
 
@@ -208,7 +200,7 @@ def main_of(*names):
 
 def test_numbers_are_written_for_people():
     assert [duration_text(s) for s in (0.4, 59.6, 3599, 3661, 100000)] == [
-        *("0 s", "1 min", "59 min 59 s", "1 h 1 min", "1 d 3 h"),
+        *("0 s", "1 min", "59 min 59 s", "1 h 1 min", "1 d 3 h")
     ]
     assert [count_text(n) for n in (12, 22_713_217, 1.31e9)] == ["12", "22.7M", "1.3B"]
     assert MetricName.parse("test/em").spec.text(0.6284) == "62.8"

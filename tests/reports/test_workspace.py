@@ -18,16 +18,9 @@ from tests.reports.runs import build_run
 
 OPTIONS = {"project": "tables", "entity": "team", "group": None, "tags": [], "timeout": 5.0, "mode": "online"}
 VIEW = {
-    "id": "v1",
-    "name": "nw-abc-v",
-    "displayName": "x",
-    "description": "",
-    "type": "runs",
-    "createdAt": "2026-01-01T00:00:00",
-    "updatedAt": "2026-01-01T00:00:00",
-    "previewUrl": None,
-    "locked": False,
-    "viewCount": 0,
+    **dict.fromkeys(("createdAt", "updatedAt"), "2026-01-01T00:00:00"),
+    **{"id": "v1", "name": "nw-abc-v", "displayName": "x", "description": "", "type": "runs"},
+    **{"previewUrl": None, "locked": False, "viewCount": 0},
     "user": {"id": "u", "name": "a", "username": "a", "photoUrl": "", "admin": False, "userInfo": {}},
     "project": {"id": "p", "name": "tables", "entityName": "team"},
 }
@@ -51,20 +44,9 @@ class StandIn(BaseHTTPRequestHandler):
         elif "internalId" in query:
             data = {"project": {"internalId": "UHJvamVjdDox"}}
         elif "models" in query:
-            node = {
-                "id": "p",
-                "name": "tables",
-                "entityName": "team",
-                "createdAt": "",
-                "isBenchmark": False,
-                "user": None,
-            }
-            data = {
-                "models": {
-                    "edges": [{"node": node, "cursor": ""}],
-                    "pageInfo": {"endCursor": None, "hasNextPage": False},
-                }
-            }
+            node = VIEW["project"] | {"createdAt": "", "isBenchmark": False, "user": None}
+            page = {"endCursor": None, "hasNextPage": False}
+            data = {"models": {"edges": [{"node": node, "cursor": ""}], "pageInfo": page}}
         reply = json.dumps({"data": data}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -141,20 +123,15 @@ def test_what_the_server_refuses_is_one_line(report, monkeypatch):
         save_workspace(report, OPTIONS)
 
 
-REFUSED = {
-    "without the comparison": (["workspace=true"], "Add wandb=true"),
-    "offline": (["wandb=true", "workspace=true"], "workspace: is stored on a W&B server"),
-}
-
-
-@pytest.mark.parametrize(("words", "told"), REFUSED.values(), ids=REFUSED)
-def test_a_workspace_needs_a_server(words, told, report, tmp_path, capsys):
-    assert main(["compare", str(tmp_path), "html=null", *words]) == 2
-    assert told in capsys.readouterr().err
-
-
-def test_a_missing_library_is_named(report, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "wandb=true"),
+        (["wandb=true"], "logger.wandb.mode=online"),
+        (["wandb=true", "logger.wandb.mode=online"], "pip install 'mate-tables[workspaces]'"),
+    ],
+)
+def test_a_workspace_needs_a_comparison_a_server_and_its_library(words, told, report, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(compare, "find_spec", lambda name: None)
-    words = ["wandb=true", "workspace=true", "logger.wandb.mode=online", "html=null"]
-    assert main(["compare", str(tmp_path), *words]) == 2
-    assert "pip install 'mate-tables[workspaces]'" in capsys.readouterr().err
+    assert main(["compare", str(tmp_path), "html=null", "workspace=true", *words]) == 2
+    assert told in capsys.readouterr().err

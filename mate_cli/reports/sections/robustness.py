@@ -140,7 +140,7 @@ def change_row(label: str, metric: MetricName, scores: np.ndarray, seeds: int, t
         interval = ViewCell(text, spec.scale * difference, ends=(spec.scale * test.low, spec.scale * test.high))
         mark = ("better" if spec.is_better(difference, 0) else "worse") if test.p < LEVEL else ""
     change_cell = ViewCell(spec.difference_text(difference), spec.scale * difference, mark=mark)
-    means = map(float, (original_scores.mean(), perturbed_scores.mean()))
+    means = [float(values.mean()) for values in (original_scores, perturbed_scores)]
     values = [ViewCell(spec.text(mean), spec.scale * mean) for mean in means]
     counts = [ViewCell(f"{count:,}", count) for count in (len(scores), len(np.unique(owners)), seeds)]
     return Row(label, (*values, change_cell, interval, *counts))
