@@ -133,6 +133,7 @@ def test_tables_fit_the_terminal(width, columns):
     assert max(map(len, table)) <= width
     assert any("18" in line and "●" in line for line in table)
     assert len(table) <= 20
+    assert columns > 1 or ["⋯"] in [line.split() for line in table], "cells of hidden rows are empty"
 
 
 def test_the_page_escapes_what_tables_hold():

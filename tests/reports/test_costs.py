@@ -29,6 +29,6 @@ def test_repeats_cost_what_the_one_in_the_middle_costs(tmp_path):
     assert next(cost for cost in recorded_costs([group]) if cost.name == "Wall time").cell(group).text == "2 min"
 
 
-@pytest.mark.parametrize(("value", "text"), [(1.44e15, "1.44 P"), (3.2e9, "3.2 G"), (999.0, "999")])
+@pytest.mark.parametrize(("value", "text"), [(1.44e15, "1.44 P"), (1.4e12, "1.4 T"), (3.2e9, "3.2 G"), (999.0, "999")])
 def test_operations_are_written_with_a_unit(value, text):
     assert flops_text(value) == text
