@@ -4,6 +4,8 @@ from pathlib import Path
 
 import torch
 from finished_runs import finished_run, here
+from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForSequenceClassification
+from transformers import AutoModelForTableQuestionAnswering as ForTables
 
 from mate_cli.pipelines.export.export import export_run
 from mate_cli.tokenization.layout import TOKEN_TYPES
@@ -25,6 +27,15 @@ WORDS = {
 }
 
 
+CLASSES = {
+    **dict.fromkeys(("cells", "answers", "dot"), ForTables),
+    "statements": AutoModelForSequenceClassification,
+    "pieces": AutoModelForMaskedLM,
+    "reader": AutoModelForQuestionAnswering,
+}
+"""Class of transformers for each export with a head."""
+
+
 def export_tiny(name: str, folder: Path) -> Path:
     """Export a finished run of a type of task."""
     run = finished_run(folder / "run", WORDS[name])
@@ -35,3 +46,16 @@ def model_inputs(batch) -> dict[str, torch.Tensor]:
     """Return a batch as inputs of transformers' models."""
     types = torch.stack([getattr(batch, name) for name in TOKEN_TYPES], -1)
     return {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "token_type_ids": types}
+
+
+def labels_for(name: str, given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return labels of three inputs for the class of an export."""
+    types, ids = given["token_type_ids"], given["input_ids"]
+    if name == "statements":
+        return {"labels": torch.tensor([0, 1, -100])}
+    if name == "pieces":
+        return {"labels": torch.where(torch.arange(ids.shape[1]) % 3 == 0, ids, -100)}
+    if name == "reader":
+        first = ((types[..., 1] == 1) & (types[..., 2] == 1)).long().argmax(1)
+        return {"start_positions": first, "end_positions": first}
+    return {"labels": (types[..., 1] == 1).long()}

@@ -53,10 +53,8 @@ class CandidateTask(TableTask[ExampleT, Choice]):
         """Return the most probable candidate of each example."""
         scores = self.head(output, self.encoder.pooler)
         probabilities, indices = scores.logits.masked_fill(~scores.mask, -torch.inf).softmax(-1).max(-1)
-        return [
-            Choice(*parts)
-            for parts in zip(output.batch.example_ids, indices.tolist(), probabilities.tolist(), strict=True)
-        ]
+        choices = zip(output.batch.example_ids, indices.tolist(), probabilities.tolist(), strict=True)
+        return [Choice(*choice) for choice in choices]
 
 
 class CandidateLogits(NamedTuple):

@@ -130,9 +130,8 @@ class CellSelection(TableTask[TableExample, CellRanking]):
             best_shares: dict[tuple[int, int], float] = {}
             for row, column, share in ranked_cells:
                 best_shares.setdefault((row - 1, column - 1), share)
-            rankings.append(
-                CellRanking(name, tuple(best_shares)[: self.keep], tuple(best_shares.values())[: self.keep])
-            )
+            best_cells, shares = tuple(best_shares)[: self.keep], tuple(best_shares.values())[: self.keep]
+            rankings.append(CellRanking(name, best_cells, shares))
         return rankings
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:

@@ -115,17 +115,11 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
         Masked tokens that the network prunes are scored by the uniform distribution over the vocabulary.
         """
         logits, labels, example_index = masked_logits(output, self.head, self.encoder)
-        token_results = torch.stack(
-            [
-                torch.ones_like(labels, dtype=torch.float32),
-                (logits.argmax(-1) == labels).float(),
-                cross_entropy(logits, labels, reduction="none"),
-            ],
-            dim=1,
-        )
-        num_read, num_correct, nats = (
-            token_results.new_zeros(len(batch.example_ids), 3).index_add_(0, example_index, token_results).T
-        )
+        is_correct = (logits.argmax(-1) == labels).float()
+        losses = cross_entropy(logits, labels, reduction="none")
+        token_results = torch.stack([torch.ones_like(is_correct), is_correct, losses], dim=1)
+        sums = token_results.new_zeros(len(batch.example_ids), 3).index_add_(0, example_index, token_results)
+        num_read, num_correct, nats = sums.T
         assert batch.label_ids is not None
         masked = (batch.label_ids > 0).sum(1)
         nats = nats + (masked - num_read) * math.log(logits.shape[1])
@@ -147,10 +141,7 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
 
     def answers(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """Return a text such as "3 of 7 masked pieces" with the number of correct tokens, by example id."""
-        return {
-            prediction.example_id: f"{prediction.right} of {prediction.masked} masked pieces"
-            for prediction in predictions
-        }
+        return {p.example_id: f"{p.right} of {p.masked} masked pieces" for p in predictions}
 
     def is_correct(self, prediction: MaskedPieces, example: TableExample) -> bool:
         """Return whether all masked tokens were predicted correctly."""

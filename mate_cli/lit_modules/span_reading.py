@@ -186,15 +186,8 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
             shares[:, 0] = 0
         probabilities, index = shares.max(-1)
         start, length = index // logits.shape[2], index % logits.shape[2]
-        start_positions, end_positions = (output.batch.find_places(token).tolist() for token in (start, start + length))
-        spans = zip(
-            output.batch.example_ids,
-            start_positions,
-            end_positions,
-            probabilities.tolist(),
-            null_probabilities,
-            strict=True,
-        )
+        ends = (output.batch.find_places(token).tolist() for token in (start, start + length))
+        spans = zip(output.batch.example_ids, *ends, probabilities.tolist(), null_probabilities, strict=True)
         return [SpanPrediction(*span) for span in spans]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:

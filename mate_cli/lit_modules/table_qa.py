@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mate_cli.data.baselines import Guess, most_frequent_column, tfidf_cell
+from mate_cli.data.baselines import most_frequent_column, tfidf_cell
 from mate_cli.lit_modules.base import COMPUTED, Selection, TableAnswerSpec, TableTask, TaskSpec, Training
 from mate_cli.lit_modules.losses import AverageApproximation, LabelWeighting, Supervision, TableAnswerLoss
 from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy
@@ -317,11 +317,11 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
         """Score two baselines: the column that most often has the answer, and the best cell by TF-IDF."""
         guesses = {"frequent_column": most_frequent_column(training(), examples), "tfidf": tfidf_cell(examples)}
-        return {
-            f"{baseline}/{name}": value
-            for baseline, cells in guesses.items()
-            for name, value in self.score([_to_answer(*item) for item in cells.items()], examples).items()
-        }
+        scores: dict[str, float] = {}
+        for baseline, cells in guesses.items():
+            answers = [TableAnswer(name, g.cells, (1.0,) * len(g.cells), g.aggregation) for name, g in cells.items()]
+            scores |= {f"{baseline}/{name}": value for name, value in self.score(answers, examples).items()}
+        return scores
 
 
 def _without_cells(prediction: TableAnswer) -> TableAnswer:
@@ -330,10 +330,6 @@ def _without_cells(prediction: TableAnswer) -> TableAnswer:
     The copy is a null answer unless the aggregation is count.
     """
     return replace(prediction, cells=(), probabilities=(), is_null=prediction.aggregation != "count")
-
-
-def _to_answer(name: str, guess: Guess) -> TableAnswer:
-    return TableAnswer(name, guess.cells, (1.0,) * len(guess.cells), guess.aggregation)
 
 
 def likely_cells(

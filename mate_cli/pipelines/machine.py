@@ -105,11 +105,8 @@ def _precision(hardware: Hardware, accelerator: str, is_moved: bool) -> str:
     if accelerator != "gpu":
         lacks = accelerator == "cpu" and setting == "bf16-mixed" and not has_bfloat16()
         if lacks and not is_moved:
-            raise ConfigError(
-                "this processor has no native bfloat16: it would be slower",
-                where="hardware.precision",
-                remedy="Use hardware=cpu",
-            )
+            problem = "this processor has no native bfloat16: it would be slower"
+            raise ConfigError(problem, where="hardware.precision", remedy="Use hardware=cpu")
         is_replaced = setting == "auto" or (is_moved and setting == "16-mixed")
         return "32-true" if is_replaced or lacks else setting
     if setting not in ("auto", "bf16-mixed"):
@@ -118,11 +115,8 @@ def _precision(hardware: Hardware, accelerator: str, is_moved: bool) -> str:
         return "bf16-mixed"
     if setting == "auto" or is_moved:
         return "16-mixed"
-    raise ConfigError(
-        f"{torch.cuda.get_device_name()} has no bfloat16, only an emulation",
-        where="hardware.precision",
-        remedy="Use hardware.precision=16-mixed",
-    )
+    problem = f"{torch.cuda.get_device_name()} has no bfloat16, only an emulation"
+    raise ConfigError(problem, where="hardware.precision", remedy="Use hardware.precision=16-mixed")
 
 
 def has_bfloat16() -> bool:
@@ -190,18 +184,14 @@ class RuntimeOverrides:
         if unknown := [key for key in changed if key not in config.data]:
             hint = f"Known here: {', '.join(key for key in config.data if not key.startswith('_'))}"
             raise ConfigError("the dataset of this run has no such key", where=f"data.{unknown[0]}", remedy=hint)
-        if changed:
-            config = config.model_copy(update={"data": {**config.data, **changed}})
+        updates: dict[str, Any] = {"data": {**config.data, **changed}}
         ranked_by = config.encoding.get("ranked_by")
         # If the run was moved with its stages, the ranking stage is a sibling folder.
         if ranked_by and not Path(ranked_by).exists():
-            encoding = {**config.encoding, "ranked_by": str(folder.path.parent / Path(ranked_by).name)}
-            config = config.model_copy(update={"encoding": encoding})
+            updates["encoding"] = {**config.encoding, "ranked_by": str(folder.path.parent / Path(ranked_by).name)}
         if self.whole:
-            config = config.model_copy(
-                update={"trainer": config.trainer.model_copy(update={"limit_dev": None, "limit_test": None})}
-            )
-        return config
+            updates["trainer"] = config.trainer.model_copy(update={"limit_dev": None, "limit_test": None})
+        return config.model_copy(update=updates)
 
 
 GIGABYTE = 10**9

@@ -221,9 +221,8 @@ def results_table(metrics: Mapping[str, float], title: str, counts: Mapping[str,
             cells = [texts.get(spec, "-") for spec in specs]
             style = "dim" if group[0].baseline else None
             sizes = sorted({counts[name.full] for name in group if name.full in counts})
-            part = group[0].part_title + (
-                f" ({'-'.join(f'{size:,}' for size in sizes[:1] + sizes[1:][-1:])})" if sizes else ""
-            )
+            size_text = "-".join(f"{size:,}" for size in sizes[:1] + sizes[1:][-1:])
+            part = group[0].part_title + (f" ({size_text})" if sizes else "")
             table.add_row("" if index else owner, part, *cells, style=style, end_section=index == len(rows) - 1)
     return table
 

@@ -54,7 +54,8 @@ from mate_cli.pipelines.run import Run
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks import Checkpoints, FollowTraining, Reproducible
 from mate_cli.runs.configuration import Hardware, Node, Nodes, RunConfig, build_part
-from mate_cli.runs.loggers import close_loggers, forward_console_lines, open_loggers
+from mate_cli.runs.loggers import close_loggers, open_loggers
+from mate_cli.runs.wandb_logger import Dashboard
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.serializers.serializer import Serializer
 
@@ -204,7 +205,9 @@ def open_run_loggers(run: Run, nodes: Nodes, config: Mapping[str, Any], step: in
     if ranks.is_rank_zero():
         run.loggers += open_loggers(nodes, run.folder, run.record, config, step)
         run.close_loggers = close_loggers
-        forward_console_lines(run.transcript, run.loggers)
+        for logger in run.loggers:
+            if isinstance(logger, Dashboard):
+                run.transcript.hand_to(logger.write_logs)
 
 
 def check_trainer(cfg: RunConfig) -> None:
@@ -289,9 +292,8 @@ def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed:
         names = {f"dev/{score}" for score in computed()} | {monitor}
         if name in names or (name.startswith("dev/") and f"dev/{MetricName.parse(name).score}" in names):
             continue
-        similar = sorted(
-            metric for metric in names if MetricName.parse(metric).spec.table == MetricName.parse(monitor).spec.table
-        )
+        table = MetricName.parse(monitor).spec.table
+        similar = sorted(metric for metric in names if MetricName.parse(metric).spec.table == table)
         guess = f"dev/{name.rpartition('/')[2]}"
         close = [guess] if guess in similar else difflib.get_close_matches(guess, similar, 3, cutoff=0.7)
         hint = f"Did you mean {' or '.join(sorted(close) or [monitor])}?"

@@ -1,7 +1,6 @@
 """Training of one stage: fit, load the best checkpoint and compute its metrics."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
@@ -112,7 +111,9 @@ def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
             if step < schedule.total_steps:
                 trainer.fit(module, datamodule=LitData(data, task), ckpt_path=checkpoint, weights_only=True)
             elif checkpoint:
-                _restore(module, checkpoint)
+                state = read_state(checkpoint)
+                task.load_state_dict(state["state_dict"])
+                module.on_load_checkpoint(state)
     if step < schedule.total_steps:
         _record_fit(run, parts, trainer.global_step, progress)
     record_learning(record, read_rows(run.folder.path / "metrics.jsonl"), all_reduce_counts(task.loss_counts))
@@ -184,13 +185,6 @@ def _build_module(cfg: RunConfig, parts: Parts, total_steps: int) -> LitTask:
     module = LitTask(parts.task, optimizer, scheduler, total_steps, development, pretrained)
     check_scores(cfg, parts.task, development)
     return module
-
-
-def _restore(module: LitTask, checkpoint: Path) -> None:
-    """Load the last checkpoint of a run that has finished its training steps."""
-    state = read_state(checkpoint)
-    module.task.load_state_dict(state["state_dict"])
-    module.on_load_checkpoint(state)
 
 
 def _record_fit(run: Run, parts: Parts, step: int, progress: FollowTraining) -> None:

@@ -196,11 +196,9 @@ class Checkpoints(pl.callbacks.Checkpoint):
         """
         if self.monitor not in trainer.callback_metrics:
             scores = ", ".join(trainer.callback_metrics) or "nothing"
-            raise RunError(
-                f"{self.monitor} selects the best checkpoint, but validation did not compute it",
-                where=f"the validation computed {scores}",
-                remedy="Use a dev split with answers, or let the task monitor a computed metric",
-            )
+            problem = f"{self.monitor} selects the best checkpoint, but validation did not compute it"
+            hint = "Use a dev split with answers, or let the task monitor a computed metric"
+            raise RunError(problem, where=f"the validation computed {scores}", remedy=hint)
         return float(trainer.callback_metrics[self.monitor])
 
     def _save_last(self, trainer: pl.Trainer) -> None:
@@ -211,11 +209,9 @@ class Checkpoints(pl.callbacks.Checkpoint):
             with replace_file(target) if ranks.is_rank_zero() else nullcontext(target) as draft:
                 trainer.save_checkpoint(draft)
         except (OSError, RuntimeError) as error:
-            raise RunError(
-                f"the checkpoint cannot be written: {getattr(error, 'strerror', None) or error}",
-                where=str(target),
-                remedy="Free space, then continue with resume=last from the checkpoint before",
-            ) from error
+            problem = f"the checkpoint cannot be written: {getattr(error, 'strerror', None) or error}"
+            hint = "Free space, then continue with resume=last from the checkpoint before"
+            raise RunError(problem, where=str(target), remedy=hint) from error
 
 
 class Reproducible(pl.Callback):

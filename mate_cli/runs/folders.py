@@ -152,9 +152,8 @@ def find_resumable(resume: str, parent: Path, config: Mapping[str, Any]) -> RunF
     if resume == "last":
         folders = [parent / run.name for run in reversed(read_index(parent))]
         if not folders:
-            raise RunError(
-                f"no run of {parent.name} to resume", where=str(parent), remedy="Start one without resume=last"
-            )
+            problem = f"no run of {parent.name} to resume"
+            raise RunError(problem, where=str(parent), remedy="Start one without resume=last")
         path = next((folder for folder in folders if _has_config(folder, config)), folders[0])
     else:
         path = open_run(resume, "resume").path

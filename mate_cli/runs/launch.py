@@ -315,6 +315,8 @@ def read_rank_variables(environment: Mapping[str, str]) -> dict[str, str]:
         return read_rank_variables({**dict.fromkeys(TORCHRUN_VARIABLES, ""), **in_pod})
     _check_numbers(environment, *(f"SLURM_{name}" for name in ("STEP_NUM_TASKS", "PROCID", "LOCALID", "NODEID")))
     nodes = environment.get("SLURM_STEP_NODELIST", environment.get("SLURM_NODELIST", "127.0.0.1"))
+    # The first node of `gpu[007-009,12],cpu1` is `gpu007`.
+    first_node = re.sub(r"\[(\w+)[^]]*\]", r"\1", nodes).partition(",")[0]
     # The port differs between job steps, and every process of a step computes the same port.
     port = 15000 + (7 * int(environment.get("SLURM_JOB_ID", "0")) + int(environment.get("SLURM_STEP_ID", "0"))) % 20000
     return {
@@ -322,14 +324,9 @@ def read_rank_variables(environment: Mapping[str, str]) -> dict[str, str]:
         "LOCAL_RANK": environment["SLURM_LOCALID"],
         "NODE_RANK": environment["SLURM_NODEID"],
         "WORLD_SIZE": environment["SLURM_STEP_NUM_TASKS"],
-        "MASTER_ADDR": environment.get("MASTER_ADDR", _first_node(nodes)),
+        "MASTER_ADDR": environment.get("MASTER_ADDR", first_node),
         "MASTER_PORT": environment.get("MASTER_PORT", str(port)),
     }
-
-
-def _first_node(nodes: str) -> str:
-    """Return the first node of a Slurm node list, such as `gpu007` of `gpu[007-009,12],cpu1`."""
-    return re.sub(r"\[(\w+)[^]]*\]", r"\1", nodes).partition(",")[0]
 
 
 def _check_numbers(environment: Mapping[str, str], *names: str) -> None:
@@ -351,11 +348,9 @@ def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
     """
     size, variables = hardware.devices * hardware.nodes, read_rank_variables(environment)
     if variables and int(variables["WORLD_SIZE"]) != size:
-        raise ConfigError(
-            f"{variables['WORLD_SIZE']} processes were started, but hardware.devices x hardware.nodes is {size}",
-            where="hardware",
-            remedy="Start srun or torchrun with the same number of nodes and of processes per node",
-        )
+        problem = f"{variables['WORLD_SIZE']} processes were started, but hardware.devices x hardware.nodes is {size}"
+        hint = "Start srun or torchrun with the same number of nodes and of processes per node"
+        raise ConfigError(problem, where="hardware", remedy=hint)
     if variables and hardware.devices > 1 and not environment.keys() & {"LOCAL_RANK", "SLURM_LOCALID"}:
         hint = "Set 1, and hardware.nodes to the number of pods, or start mate by torchrun in each pod"
         raise ConfigError("a pod of a PyTorchJob is one process", where="hardware.devices", remedy=hint)

@@ -25,7 +25,6 @@ from mate_cli.runs.metrics_file import Row, rows_until
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.wandb_logger import Dashboard
 from mate_cli.runs.wandb_runs import open_wandb
-from mate_cli.terminal.console import Transcript
 
 TABLE_ROWS = 50
 """Maximum number of rows of a table in W&B, such as of predictions."""
@@ -268,13 +267,6 @@ def log_table(loggers: Sequence[Logger], name: str, columns: Sequence[str], rows
     for logger in loggers:
         if isinstance(logger, WandbLogger):
             logger.log_table(name, columns=list(columns), data=cells)
-
-
-def forward_console_lines(transcript: Transcript, loggers: Sequence[Logger]) -> None:
-    """Forward the printed lines of a run to W&B, if W&B is one of the loggers."""
-    for logger in loggers:
-        if isinstance(logger, Dashboard):
-            transcript.hand_to(logger.write_logs)
 
 
 def close_loggers(loggers: Sequence[Logger], summary: Mapping[str, float], step: int, exit_code: int) -> None:

@@ -342,11 +342,9 @@ class ReadOnlyFolder(RunFolder):
 
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
-            raise RunError(
-                "this folder of rank 0 does not exist on the machine of another rank",
-                where=str(path),
-                remedy="Put paths.outputs on a file system that all nodes share",
-            )
+            problem = "this folder of rank 0 does not exist on the machine of another rank"
+            hint = "Put paths.outputs on a file system that all nodes share"
+            raise RunError(problem, where=str(path), remedy=hint)
         super().__init__(path)
 
     def write_text(self, name: str, text: str) -> Path:
@@ -384,10 +382,8 @@ def package_versions() -> dict[str, str]:
     """
     versions = {"python": platform.python_version(), "mate_cli": mate_cli.__version__}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return versions
 
 

@@ -178,6 +178,8 @@ def text(name, old, new):
     return change
 
 
+ENCODER, LATE_CODE = "mate_cli.models.mate.MateEncoder", "${oc.create:{_target_:os.getcwd}}"
+SWAPPED = {"aggregation_labels": {"0": "SUM", "1": "NONE"}, "num_aggregation_labels": 2}
 WRONG = {
     "their weights are cut": ("theirs", cut, r"model\.safetensors: the file cannot be read"),
     "our weights are cut": ("ours", cut, r"model\.safetensors: weights cannot be read.*Download or export it again\.$"),
@@ -189,11 +191,7 @@ WRONG = {
     "another model": ("theirs", config(model_type="bert"), "config.json is of 'bert'"),
     "another head": ("theirs", config(architectures=["TapasForMaskedLM"]), "a TapasForMaskedLM cannot answer"),
     "other types": ("theirs", config(type_vocab_sizes=[3, 9]), r"its token types are \[3, 9\]"),
-    "other aggregations": (
-        "theirs",
-        config(aggregation_labels={"0": "SUM", "1": "NONE"}, num_aggregation_labels=2),
-        r"its aggregations are \['sum', 'none'\]",
-    ),
+    "other aggregations": ("theirs", config(**SWAPPED), r"its aggregations are \['sum', 'none'\]"),
     "wrong option": ("theirs", config(temperature="hot"), "not a TAPAS configuration"),
     "config is not JSON": ("theirs", text("config.json", "{", "["), "not readable as JSON"),
     "settings are no YAML": ("ours", text("mate.yaml", "seed:", "seed: ["), r"mate\.yaml: cannot be read"),
@@ -205,27 +203,15 @@ WRONG = {
     "words are cut": ("ours", text("tokenizer_config.json", "}", ""), r"tokenizer_config\.json: not readable as JSON"),
     "unknown option": ("ours", text("mate.yaml", "keep: 10", "kept: 10"), "unexpected keyword argument 'kept'"),
     "another size": ("ours", text("mate.yaml", "size: tiny", "size: mini"), "weights of another network"),
-    "foreign code": (
-        "ours",
-        text("mate.yaml", "mate_cli.models.mate.MateEncoder", "os.system"),
-        "os.system is not a class of",
-    ),
+    "foreign code": ("ours", text("mate.yaml", ENCODER, "os.system"), "os.system is not a class of"),
     "imported code": (
         "ours",
-        text("mate.yaml", "mate_cli.models.mate.MateEncoder", "mate_cli.models.auto_encoder.load_file"),
-        "is not a class of mate",
+        text("mate.yaml", ENCODER, "mate_cli.models.auto_encoder.load_file"),
+        "not a class of mate",
     ),
-    "their late code": ("theirs", config(hidden_act="${oc.create:{_target_:os.getcwd}}"), "is an interpolation"),
-    "late code": (
-        "ours",
-        text("mate.yaml", "size: tiny", "size: ${oc.create:{_target_:os.getcwd}}"),
-        "_target_:os.getcwd}} is an interpolation",
-    ),
-    "code behind a backslash": (
-        "ours",
-        text("mate.yaml", "size: tiny", "size: \\${oc.create:{_target_:os.getcwd}}"),
-        "_target_:os.getcwd}} is an interpolation",
-    ),
+    "their late code": ("theirs", config(hidden_act=LATE_CODE), "is an interpolation"),
+    "late code": ("ours", text("mate.yaml", "tiny", LATE_CODE), "getcwd}} is an interpolation"),
+    "code behind a backslash": ("ours", text("mate.yaml", "tiny", f"\\{LATE_CODE}"), "getcwd}} is an interpolation"),
 }
 
 

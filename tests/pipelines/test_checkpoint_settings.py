@@ -48,16 +48,10 @@ def train(folder, tmp_path, *words):
     return main(["train", *TAPAS, *init, *places, *words])
 
 
+AGGREGATIONS = {"0": "NONE", "1": "COUNT", "2": "SUM", "3": "AVERAGE"}
 REFUSED = {
-    "positions run on": (
-        {"reset_position_index_per_cell": False},
-        "continue through the whole table, but those of this encoding restart in each cell. "
-        "Set encoding.reset_positions=false",
-    ),
-    "other aggregations": (
-        {"aggregation_labels": {"0": "NONE", "1": "COUNT", "2": "SUM", "3": "AVERAGE"}},
-        "its aggregations are none, count, sum, average",
-    ),
+    "positions run on": ({"reset_position_index_per_cell": False}, "Set encoding.reset_positions=false"),
+    "other aggregations": ({"aggregation_labels": AGGREGATIONS}, "its aggregations are none, count, sum, average"),
     "another activation": ({"hidden_act": "gelu_new"}, "Set model.activation=gelu_new"),
     "another epsilon": ({"layer_norm_eps": 1e-5}, "Set model.layer_norm_epsilon=1e-05"),
 }

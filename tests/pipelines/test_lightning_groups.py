@@ -34,43 +34,27 @@ def add(group, target, **options):
     return [f"+{group}.mine._target_={target}", *(f"+{group}.mine.{key}={value}" for key, value in options.items())]
 
 
+IO_PLUGIN = "{_target_: pytorch_lightning.plugins.AsyncCheckpointIO}"
+SWA, FINETUNING = (f"{LIGHTNING}.{name}" for name in ("StochasticWeightAveraging", "BackboneFinetuning"))
 REFUSED = {
     "no such keyword": (["+trainer.options.profilr=simple"], "no such keyword. Did you mean profiler?"),
     "a value": (["+trainer.options.profiler=slow"], "trainer.options: pl.Trainer rejects these options: "),
     "a type": (["+trainer.options.max_time=[1]"], "trainer.options: pl.Trainer rejects these options: "),
-    "saving elsewhere": (
-        ["+trainer.options.plugins=[{_target_: pytorch_lightning.plugins.AsyncCheckpointIO}]"],
-        "trainer.options.plugins: AsyncCheckpointIO is not supported: runs resume from",
-    ),
-    "a class of another kind": (
-        add("callbacks", "torch.nn.Identity"),
-        "callbacks.mine: torch.nn.Identity is not a Lightning Callback",
-    ),
-    "a callback as logger": (
-        add("logger", f"{LIGHTNING}.Timer"),
-        f"logger.mine: {LIGHTNING}.Timer is not a Lightning Logger",
-    ),
+    "saving elsewhere": ([f"+trainer.options.plugins=[{IO_PLUGIN}]"], "options.plugins: AsyncCheckpointIO is not"),
+    "a class of another kind": (add("callbacks", "torch.nn.Identity"), "callbacks.mine: torch.nn.Identity is not"),
+    "a callback as logger": (add("logger", f"{LIGHTNING}.Timer"), f"logger.mine: {LIGHTNING}.Timer is not"),
     "no class": (["+logger.mine.project=x"], "logger.mine: has no class. Add +logger.mine._target_=..."),
-    "epochs": (
-        add("callbacks", f"{LIGHTNING}.StochasticWeightAveraging", swa_lrs=0.1),
-        "use callbacks=weight_averaging",
-    ),
-    "finetuning": (
-        add("callbacks", f"{LIGHTNING}.BackboneFinetuning"),
-        "it counts Lightning epochs, and a run is one.",
-    ),
+    "epochs": (add("callbacks", SWA, swa_lrs=0.1), "use callbacks=weight_averaging"),
+    "finetuning": (add("callbacks", FINETUNING), "it counts Lightning epochs, and a run is one."),
     "accumulation": (
         add("callbacks", f"{LIGHTNING}.GradientAccumulationScheduler", scheduling="{0: 2}"),
-        "accumulation follows from trainer.batch_size and hardware.micro_batch",
+        "trainer.batch_size and hardware.micro_batch",
     ),
     "what a class refuses": (
         ["callbacks=early_stopping", "+callbacks.early_stopping.mode=most"],
-        f"callbacks.early_stopping: {LIGHTNING}.EarlyStopping cannot be built: `mode` can be min, max, got most",
+        "callbacks.early_stopping: pytorch_lightning.callbacks.EarlyStopping cannot be built: `mode` can be min, max",
     ),
-    "two bars": (
-        ["callbacks=rich_progress_bar", *add("callbacks", f"{LIGHTNING}.TQDMProgressBar")],
-        "You added multiple progress bar callbacks",
-    ),
+    "two bars": (["callbacks=rich_progress_bar", *add("callbacks", f"{LIGHTNING}.TQDMProgressBar")], "progress bar"),
 }
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_model, save_model
+from tiny_exports import labels_for
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from transformers import AutoModel
 from transformers import AutoModelForQuestionAnswering as ForReading
@@ -87,17 +88,6 @@ def test_inputs_that_do_not_belong_together_are_named(model, given):
         model(**given | {"token_type_ids": given["token_type_ids"][:1]})
 
 
-@torch.no_grad()
-def labels_of(kind, model, given):
-    """What a class learns from: the first cell, or the likeliest token."""
-    if kind == "TOKEN_CLS":
-        return {"labels": ((given["token_type_ids"][..., 2] == 1) & (given["token_type_ids"][..., 1] == 1)).long()}
-    if kind is None:
-        place = model(**given).start_logits.argmax(1)
-        return {"start_positions": place, "end_positions": place}
-    return {"labels": torch.tensor([0, 1, 1])} if kind == "SEQ_CLS" else {}
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "name", "auto"),
@@ -115,7 +105,7 @@ def test_adapters_with_a_kind_of_task_learn(exports, given, kind, name, auto):
     with torch.no_grad():
         for weight in model.parameters():  # a head may be zero at first, and then nothing below it learns
             weight += 0.01 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
-    labels = labels_of(kind, model, given)
+    labels = {} if auto is AutoModel else labels_for(name, given)
     adapted = peft.get_peft_model(model, config)
     output = adapted(**given, **labels)
     loss = output.loss if labels else output.last_hidden_state.square().sum()

@@ -7,42 +7,24 @@ import shutil
 import pandas
 import pytest
 import torch
-from tiny_exports import model_inputs
-from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification
-from transformers import AutoModelForQuestionAnswering as ForReading
+from tiny_exports import CLASSES, labels_for
+from transformers import AutoModel, AutoModelForSequenceClassification
 from transformers import AutoModelForTableQuestionAnswering as ForTables
 
 from mate_cli import Mate
 from mate_cli.errors import CheckpointError, ConfigError
-from mate_cli.pipelines.inference.pretrained_encoder import link_passages
-
-CLASSES = {
-    "statements": AutoModelForSequenceClassification,
-    "cells": ForTables,
-    "answers": ForTables,
-    "dot": ForTables,
-    "pieces": AutoModelForMaskedLM,
-    "reader": ForReading,
-}
-KINDS = list(CLASSES)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=CLASSES)
 def kind(request):
     """The name of an export of each class with a head."""
     return request.param
 
 
 @pytest.fixture
-def batch(exports, given, kind):
+def batch(given, kind):
     """Inputs of the model, and labels."""
-    if kind == "reader":
-        table = link_passages("It was founded by Karin Rossi in 1912.", "Castle")
-        inputs = model_inputs(Mate.from_pretrained(exports(kind)).batch(table, "who founded it?"))
-        return inputs, {"start_positions": torch.tensor([12]), "end_positions": torch.tensor([13])}
-    in_first_row = (given["token_type_ids"][..., 2] == 1).long()
-    labels = torch.tensor([0, 1, 1]) if kind == "statements" else in_first_row
-    return given, {"labels": labels}
+    return given, labels_for(kind, given)
 
 
 def scores(model, inputs):

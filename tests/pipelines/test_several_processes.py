@@ -14,20 +14,11 @@ from finished_runs import assert_same_weights, only_run
 from forked_commands import Command
 
 ARGUMENTS = [
-    "experiment=quickstart_cells",
-    "logger=none",
-    "trainer.limit_train=64",
-    "trainer.limit_dev=10",
-    "trainer.batch_size=8",
-    "trainer.max_steps=10",
-    "trainer.val_every=0.7",
-    "trainer.checkpoint_every=2",
-    "trainer.log_every=1",
-    "hardware.micro_batch=2",
-    "hardware.threads=1",
+    *("experiment=quickstart_cells", "logger=none", "trainer.limit_train=64", "trainer.limit_dev=10"),
+    *("trainer.batch_size=8", "trainer.max_steps=10", "trainer.val_every=0.7", "trainer.checkpoint_every=2"),
+    *("trainer.log_every=1", "hardware.micro_batch=2", "hardware.threads=1"),
     # Dropout too, for its masks follow from the seed and the number of the micro-batch alone.
-    "model.hidden_dropout=0.1",
-    "model.attention_dropout=0.1",
+    *("model.hidden_dropout=0.1", "model.attention_dropout=0.1"),
 ]
 TWO = "hardware.devices=2"
 

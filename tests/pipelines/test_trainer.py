@@ -2,33 +2,13 @@
 
 import pytest
 import torch
-from tiny_exports import QUESTIONS
-from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, Trainer, TrainingArguments
-from transformers import AutoModelForQuestionAnswering as ForReading
-from transformers import AutoModelForTableQuestionAnswering as ForTables
+from tiny_exports import CLASSES, QUESTIONS, labels_for
+from transformers import Trainer, TrainingArguments
 from transformers.utils.generic import find_labels
 
 import mate_cli.models.auto_classes as classes
 
-CLASSES = {
-    "cells": ForTables,
-    "answers": ForTables,
-    "statements": AutoModelForSequenceClassification,
-    "pieces": AutoModelForMaskedLM,
-    "reader": ForReading,
-}
-
-
-def labels_for(name, given):
-    types, ids = given["token_type_ids"], given["input_ids"]
-    if name == "statements":
-        return {"labels": torch.tensor([0, 1, -100])}
-    if name == "pieces":
-        return {"labels": torch.where(torch.arange(ids.shape[1]) % 3 == 0, ids, -100)}
-    if name == "reader":
-        first = ((types[..., 1] == 1) & (types[..., 2] == 1)).long().argmax(1)
-        return {"start_positions": first, "end_positions": first}
-    return {"labels": (types[..., 1] == 1).long()}
+KINDS = [name for name in CLASSES if name != "dot"]
 
 
 def test_labels_are_found_by_the_signature():
@@ -39,7 +19,7 @@ def test_labels_are_found_by_the_signature():
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", KINDS)
 def test_the_trainer_measures_and_calls_metrics(exports, given, tmp_path, name):
     pytest.importorskip("accelerate")
     told = given | labels_for(name, given)
@@ -80,7 +60,7 @@ def test_unknown_classes_teach_nothing(exports, given):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", KINDS)
 def test_labels_come_as_columns_and_integers_are_of_any_type(exports, given, name):
     model = CLASSES[name].from_pretrained(exports(name))
     labels = labels_for(name, given)
@@ -96,7 +76,7 @@ def test_labels_come_as_columns_and_integers_are_of_any_type(exports, given, nam
 
 @torch.no_grad()
 def test_what_tapas_takes_of_answers(exports, given):
-    model = ForTables.from_pretrained(exports("answers"))
+    model = CLASSES["answers"].from_pretrained(exports("answers"))
     labels = labels_for("answers", given)
     numbers = {"numeric_values": given["token_type_ids"][..., 2].float(), "float_answer": torch.tensor([5.0, 7.0, 1.0])}
     plain = model(**given, **labels)
@@ -116,7 +96,7 @@ def test_what_tapas_takes_of_answers(exports, given):
 
 @torch.no_grad()
 def test_a_reader_learns_from_tokens_of_several_answers(exports, given):
-    model = ForReading.from_pretrained(exports("reader"))
+    model = CLASSES["reader"].from_pretrained(exports("reader"))
     ends = labels_for("reader", given)
     tokens = torch.arange(given["input_ids"].shape[1]) == ends["start_positions"][:, None]
     assert torch.equal(model(**given, labels=tokens.long()).loss, model(**given, **ends).loss)

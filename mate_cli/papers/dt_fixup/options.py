@@ -78,9 +78,8 @@ class OptionSerializer(Serializer):
         ids = np.concatenate([prefix, context[: max(0, context_length)], separator, question_option, suffix])
         segments = np.zeros_like(ids)
         segments[len(ids) - len(question_option) - len(suffix) :] = 1
-        return np.stack([ids, segments]).astype(np.int32), None if context_length < 0 else max(
-            0, len(context) - context_length
-        )
+        truncated = None if context_length < 0 else max(0, len(context) - context_length)
+        return np.stack([ids, segments]).astype(np.int32), truncated
 
 
 def _context(example: TableExample) -> str:

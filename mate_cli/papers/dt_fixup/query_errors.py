@@ -35,17 +35,12 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
         if queries := scored_queries(group, split):
             blocks.setdefault(group.block, {})[group.label] = queries
     views = [view for name, answers in blocks.items() for view in error_views(name, answers)]
-    return (
-        ReportSection("query_errors", "Errors in queries", "Queries", tuple(views), NOTES, hint=split)
-        if views
-        else None
-    )
+    section = ReportSection("query_errors", "Errors in queries", "Queries", tuple(views), NOTES, hint=split)
+    return section if views else None
 
 
 def scored_queries(group: Configuration, split: str) -> Questions:
     """Load the scored SQL answers of one run of a configuration, or {} if no SQL was predicted.
-
-    The median run is preferred.
 
     The median run is preferred.
     """

@@ -19,10 +19,10 @@ import numpy as np
 from mate_cli.data.loading.cache import digest_code, digest_of
 from mate_cli.files.atomic import replace_file
 from mate_cli.papers.hybrider.nodes import (
+    TRIGGERS,
     LinkedExample,
     Node,
     Source,
-    asks_superlative,
     attach_nodes,
     extremes,
     page_sentences,
@@ -98,7 +98,7 @@ class TableLinks:
             *self._page_nodes(self._tfidf.to(question), "tf-idf"),
             *self._page_nodes(self._overlap.to(question), "string-overlap"),
             *self._matches(question),
-            *(self._superlatives if asks_superlative(question_tags) else ()),
+            *(self._superlatives if any(tag in question_tags for tag in TRIGGERS) else ()),
         )
 
     @cached_property

@@ -136,11 +136,6 @@ The names are "minimum", "maximum", "earliest" and "latest".
 """
 
 
-def asks_superlative(question_tags: str) -> bool:
-    """Return whether part-of-speech tags contain a comparative or superlative."""
-    return any(tag in question_tags for tag in TRIGGERS)
-
-
 def extremes(table: Table) -> tuple[Extreme, ...]:
     """Find the cells that a superlative may mean: smallest and largest value per column.
 

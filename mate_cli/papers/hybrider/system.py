@@ -44,9 +44,8 @@ class Hybrider(System):
             for key, candidate in final_candidates.items()
             if candidate.link is not None
         }
-        texts = {key: candidate.content for key, candidate in final_candidates.items()} | _read_pages(
-            stages[READ], pages, "pages"
-        )
+        texts = {key: candidate.content for key, candidate in final_candidates.items()}
+        texts |= _read_pages(stages[READ], pages, "pages")
         cells = {key: (candidate.coordinate,) for key, candidate in final_candidates.items()}
         for key, example in by_name.items():
             if key not in cells:
@@ -71,12 +70,10 @@ def _find_final_candidates(
     ranker = stages[RANK].task_of(NodeRanking)
     linked_examples = {example.example_id: example for example in ranker.link(examples)}
     node_choices = stages[RANK].predict(list(linked_examples.values()), name)
-    hops = {
-        choice.example_id: replace(
-            linked_examples[choice.example_id], current=ranker.candidate(choice, linked_examples[choice.example_id])
-        )
-        for choice in node_choices
-    }
+    hops = {}
+    for choice in node_choices:
+        example = linked_examples[choice.example_id]
+        hops[choice.example_id] = replace(example, current=ranker.candidate(choice, example))
     hop_choices = stages[HOP].predict(list(hops.values()), "hops")
     hopper = stages[HOP].task_of(RowHopping)
     return {choice.example_id: hopper.candidate(choice, hops[choice.example_id]) for choice in hop_choices}

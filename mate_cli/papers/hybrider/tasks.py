@@ -123,17 +123,13 @@ class NodeRanking(CandidateChoice):
 
     def baselines(self, examples: Mapping[str, LinkedExample], training: Training[LinkedExample]) -> dict[str, float]:
         """Return the accuracy of selecting the node with the highest confidence."""
-        surest = [
-            Choice(name, max(range(len(nodes)), key=lambda index: _link_confidence(nodes[index])), 1.0)
-            for name, nodes in ((name, example.nodes[:MAX_NODES]) for name, example in examples.items())
-            if nodes
-        ]
+        # The confidence of a page is a distance.
+        shares_by_name = {
+            name: [n.confidence if n.source == "links" else 1 - n.confidence for n in example.nodes[:MAX_NODES]]
+            for name, example in examples.items()
+        }
+        surest = [Choice(name, shares.index(max(shares)), 1.0) for name, shares in shares_by_name.items() if shares]
         return {f"surest/{name}": value for name, value in self.score(surest, examples).items()}
-
-
-def _link_confidence(node: Node) -> float:
-    """Convert the `confidence` of a node to a value from 0 to 1. Pages have a distance, which is inverted."""
-    return node.confidence if node.source == "links" else 1 - node.confidence
 
 
 class RowHopping(CandidateChoice):

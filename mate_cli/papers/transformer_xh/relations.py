@@ -78,14 +78,9 @@ def relate(nodes: Sequence[EvidenceNode], kinds: Sequence[Kind]) -> np.ndarray:
     return relation_ids
 
 
-def bare_title(title: str) -> str:
-    """Return a title as it occurs in sentences: "Alva (river)" is "alva"."""
-    return _BRACKET.sub("", title).strip().lower()
-
-
 def mentions(title: str, text: str) -> bool:
     """Return whether a title, without its parenthesis, occurs in a text as complete words."""
-    bare = bare_title(title)
+    bare = _BRACKET.sub("", title).strip().lower()  # "Alva (river)" occurs as "alva".
     return len(bare) >= MIN_TITLE and re.search(rf"(?<!\w){re.escape(bare)}(?!\w)", text.lower()) is not None
 
 

@@ -20,6 +20,7 @@ from mate_cli.papers.transformer_xh.relations import (
     NODE_CELLS,
     RELATIONS,
     SENTENCE_IDS,
+    EvidenceNode,
     Kind,
     NodeText,
     Unit,
@@ -132,9 +133,8 @@ class EvidenceSerializer(Serializer):
         for node in self._laid_out(example, _TableCache(example.table, self)):
             if start < offset + len(node.ids):
                 token_ids = node.ids[start - offset : end + 1 - offset]
-                return span_text(
-                    self.tokenizer, token_ids, [node.text.body, node.text.title], start - offset - node.body
-                )
+                texts = [node.text.body, node.text.title]
+                return span_text(self.tokenizer, token_ids, texts, start - offset - node.body)
             offset += len(node.ids)
         return ""
 
@@ -142,34 +142,27 @@ class EvidenceSerializer(Serializer):
         node_pieces = self._laid_out(example, table_parts)
         if not node_pieces:
             return EncodingFailure(example.example_id, "the table has no text")
-        lengths = [len(encoded_node.ids) for encoded_node in node_pieces]
-        tokens = TokenArrays(sum(lengths))
-        owner = np.repeat(np.arange(len(node_pieces)), lengths)
-        tokens.fill(
-            input_ids=np.concatenate([encoded_node.ids for encoded_node in node_pieces]),
-            column_ids=1,
-            row_ids=owner + 1,
+        nodes = [piece.text.node for piece in node_pieces]
+        lengths = [len(piece.ids) for piece in node_pieces]
+        ids, segments, sentences = (
+            np.concatenate([getattr(piece, name) for piece in node_pieces]) for name in ("ids", "segments", "sentences")
         )
-        tokens.fill(segment_ids=np.concatenate([encoded_node.segments for encoded_node in node_pieces]))
-        sentences = np.concatenate([encoded_node.sentences for encoded_node in node_pieces])
         if self.label == "answer":
-            tokens.fill(label_ids=label_answers(example, node_pieces, self._cache))
+            labels = label_answers(example, node_pieces, self._cache)
         else:
-            tokens.fill(label_ids=np.repeat(label_nodes(example, node_pieces, rows=self.unit == "row"), lengths))
-        cells = np.array(
-            [(encoded_node.text.node.row, encoded_node.text.node.column) for encoded_node in node_pieces], np.int16
-        )
-        more = {
-            RELATIONS: relate([encoded_node.text.node for encoded_node in node_pieces], self.relations),
-            NODE_CELLS: cells,
-        }
+            labels = np.repeat(label_nodes(example, nodes, rows=self.unit == "row"), lengths)
+        tokens = TokenArrays(len(ids))
+        tokens.fill(input_ids=ids, segment_ids=segments, label_ids=labels, column_ids=1)
+        tokens.fill(row_ids=np.repeat(np.arange(len(nodes)), lengths) + 1)
+        cells = np.array([(node.row, node.column) for node in nodes], np.int16)
+        more = {RELATIONS: relate(nodes, self.relations), NODE_CELLS: cells}
         if self.unit in ("document", "segment"):
             more[SENTENCE_IDS] = sentences.astype(np.int16)
         return tokens.encoding(
             example.example_id,
-            cell_features=table_parts.features(example.question, node_pieces) if self.lexical_features else None,
+            cell_features=table_parts.features(example.question, nodes) if self.lexical_features else None,
             class_ids=find_class(example),
-            cut=self._count_truncated(example, node_pieces, tokens["label_ids"]),
+            cut=_count_truncated(example, node_pieces),
             more=more,
         )
 
@@ -178,7 +171,8 @@ class EvidenceSerializer(Serializer):
         texts = evidence_texts(example, self.unit, table_parts.additions(example.question))
         mention_sentences = self._list_mentions(example, texts)
         answers = example.answer.texts if example.answer else ()
-        self._cache.add(chain([example.question], answers, *(_iter_texts(text) for text in texts), *mention_sentences))
+        node_texts = (chain([text.title], *text.sentences) for text in texts)
+        self._cache.add(chain([example.question], answers, *node_texts, *mention_sentences))
         node_pieces = [
             encoded_node
             for text, sentences in zip(texts, mention_sentences, strict=True)
@@ -235,38 +229,20 @@ class EvidenceSerializer(Serializer):
         """
         if not self.edge_texts:
             return [()] * len(texts)
-        relations = relate(
-            [text.node for text in texts], [kind for kind in self.relations if kind in _SENTENCE_RELATIONS]
-        )
+        kinds = [kind for kind in self.relations if kind in _SENTENCE_RELATIONS]
+        relations = relate([text.node for text in texts], kinds)
         link_sentences: dict[tuple[int, int], list[str]] = defaultdict(list)
         for link in example.links:
             link_sentences[link.source, link.target] += [link.text] if link.text else []
         mention_sentences = []
         for text, relation_ids in zip(texts, relations.tolist(), strict=True):
-            related_nodes = [texts[index] for index, kind in enumerate(relation_ids) if kind]
-            linked_nodes = [
-                (link_sentences.get((neighbor.node.row, text.node.row)), neighbor) for neighbor in related_nodes
-            ]
-            mention_sentences.append(
-                [s for sentences, neighbor in linked_nodes for s in sentences or _mentioning_sentences(text, neighbor)]
+            neighbors = [texts[index] for index, kind in enumerate(relation_ids) if kind]
+            sentences = (
+                link_sentences.get((neighbor.node.row, text.node.row)) or _mentioning_sentences(text, neighbor)
+                for neighbor in neighbors
             )
-        return [tuple(dict.fromkeys(node_sentences)) for node_sentences in mention_sentences]
-
-    def _count_truncated(
-        self, example: TableExample, node_pieces: Sequence[NodePieces], labels: np.ndarray
-    ) -> np.ndarray:
-        rows = {encoded_node.text.node.row for encoded_node in node_pieces}
-        answers = {row for row, _ in example.answer.coordinates} if example.answer else set()
-        lost_answers = len(answers - rows)
-        return np.array(
-            [
-                sum(encoded_node.is_cut for encoded_node in node_pieces),
-                len(example.table.rows) - len(rows),
-                0,
-                lost_answers,
-            ],
-            np.int32,
-        )
+            mention_sentences.append(tuple(dict.fromkeys(chain.from_iterable(sentences))))
+        return mention_sentences
 
 
 _SENTENCE_RELATIONS = ("mention", "link")
@@ -320,20 +296,21 @@ class _TableCache:
             nodes, tokens = nodes - len(indices), tokens - cost
         return [node_pieces[index] for index in sorted(selection)]
 
-    def features(self, question: str, node_pieces: Sequence[NodePieces]) -> np.ndarray:
+    def features(self, question: str, nodes: Sequence[EvidenceNode]) -> np.ndarray:
         """Return the lexical features of each node, [K, F]. A row has the maximum over its cells."""
         width = len(self.table.header)
         cells = self._lexical.features(question)[1:].reshape(len(self.table.rows), width, -1)
-        nodes = [encoded_node.text.node for encoded_node in node_pieces]
         if self.serializer.unit == "row":
             return np.stack([cells[node.row].max(0) for node in nodes])
         return np.stack([cells[node.row, node.column] for node in nodes])
 
 
-def _iter_texts(text: NodeText) -> Iterator[str]:
-    yield text.title
-    for parts in text.sentences:
-        yield from parts
+def _count_truncated(example: TableExample, node_pieces: Sequence[NodePieces]) -> np.ndarray:
+    """Count truncated nodes, omitted rows and omitted rows with the answer, in the order of `TRUNCATION_COUNTS`."""
+    rows = {piece.text.node.row for piece in node_pieces}
+    answers = {row for row, _ in example.answer.coordinates} if example.answer else set()
+    truncated_nodes = sum(piece.is_cut for piece in node_pieces)
+    return np.array([truncated_nodes, len(example.table.rows) - len(rows), 0, len(answers - rows)], np.int32)
 
 
 def _mentioning_sentences(text: NodeText, neighbor: NodeText) -> list[str]:
@@ -385,20 +362,18 @@ class NodePieces:
     is_cut: bool
 
 
-def label_nodes(example: TableExample, node_pieces: Sequence[NodePieces], *, rows: bool) -> np.ndarray:
+def label_nodes(example: TableExample, nodes: Sequence[EvidenceNode], *, rows: bool) -> np.ndarray:
     """Label the K nodes of an example, Int32 [K]: 1 if the node has the answer, else 0.
 
     Args:
         example: the example.
-        node_pieces: the K nodes.
+        nodes: the K nodes.
         rows: if true, a node has the answer if any cell of its row has it. If false, the node's cell must have it.
     """
     answer_cells = set(example.answer.coordinates) if example.answer else set()
     answer_rows = {row for row, _ in answer_cells}
-    nodes = [encoded_node.text.node for encoded_node in node_pieces]
-    return np.array(
-        [node.row in answer_rows if rows else (node.row, node.column) in answer_cells for node in nodes], np.int32
-    )
+    has_answer = [node.row in answer_rows if rows else (node.row, node.column) in answer_cells for node in nodes]
+    return np.array(has_answer, np.int32)
 
 
 def label_answers(example: TableExample, node_pieces: Sequence[NodePieces], cache: PieceCache) -> np.ndarray:

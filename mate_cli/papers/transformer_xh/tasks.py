@@ -126,9 +126,8 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         logits: ReadingLogits = self.head(output, self.encoder.pooler)
         best_nodes = logits.nodes.argmax(-1)
         example = torch.arange(len(best_nodes), device=best_nodes.device)
-        start, end = best_span(
-            logits.starts[example, best_nodes], logits.ends[example, best_nodes], self.max_span_length
-        )
+        ends = logits.starts[example, best_nodes], logits.ends[example, best_nodes]
+        start, end = best_span(*ends, self.max_span_length)
         first = logits.tokens[example, best_nodes]
         kinds = logits.kinds.argmax(-1) if self.answer_kinds else torch.zeros_like(best_nodes)
         cells = output.batch.more[NODE_CELLS]

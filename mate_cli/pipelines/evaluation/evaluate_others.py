@@ -6,7 +6,7 @@ Checkpoints are released weights or exports of `mate export`. The results are re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import product
@@ -25,7 +25,6 @@ from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.metrics.specs import SPLITS
 from mate_cli.metrics.system_answers import AnswerMetric
-from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation.evaluate_run import save_perturbed
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_predictions, save_result
 from mate_cli.pipelines.evaluation.language_model import check_template, find_gold_items
@@ -40,11 +39,10 @@ from mate_cli.pipelines.run import (
     record_outcome,
 )
 from mate_cli.runs import ranks
-from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.folders import new_folder
 from mate_cli.runs.ranks import find_accelerator
 from mate_cli.runs.record import NOT_TRAINED, RunFolder, RunRecord
-from mate_cli.tables.example import SystemAnswer, TableExample
+from mate_cli.tables.example import Answer, SystemAnswer, TableExample
 
 
 def evaluate_checkpoint(
@@ -69,9 +67,22 @@ def evaluate_checkpoint(
     # Before the weights, because reading data is faster and may fail. Rank 0 downloads missing data.
     examples = ranks.rank_zero_first(lambda: {split: dataset.examples(split) for split in splits})
     parts, config = open_checkpoint(name, runtime, dataset)
+    title = str(data.get("name") or type(dataset).__name__)
     for split in splits:
-        check_answers(parts.task, examples[split], f"{data.get('name', type(dataset).__name__)} {split}", name)
-    record = _record(name, data, splits, parts, config)
+        check_answers(parts.task, examples[split], f"{title} {split}", name)
+    record = _new_record(
+        Path(name).name or "checkpoint",
+        [f"checkpoint={name}", f"data={title}", f"split={','.join(splits)}"],
+        dataset=title,
+        model=_last(config.model),
+        attention=_last(config.attention),
+        init=name,
+        task=_last(config.task),
+        seed=config.seed,
+        parameters=sum(parameter.numel() for parameter in parts.task.parameters()),
+        device=find_accelerator(config.hardware),
+        facts={**parts.data.facts},
+    )
     outputs = Path(runtime.paths.outputs)
     run = Run.of(broadcast_folder(lambda: new_folder(outputs, f"evaluate/{record.experiment}")), record)
     with record_outcome(run):
@@ -100,9 +111,7 @@ def check_answers(task: TableTask[Any, Any], examples: Sequence[TableExample], s
         DataError: no question has a known answer, or all questions are statements to judge and the task selects cells,
             or conversely.
     """
-    answers = [example.answer for example in examples if example.answer]
-    if not answers:
-        raise DataError("this split has no answers to score", where=split, remedy="Choose another split")
+    answers = require_answers(examples, split)
     judges = isinstance(task, Entailment)
     if isinstance(task, (Entailment, TableQA)) and all((answer.label is not None) != judges for answer in answers):
         kinds = ("statements to judge", "questions that cells answer")
@@ -110,24 +119,10 @@ def check_answers(task: TableTask[Any, Any], examples: Sequence[TableExample], s
         raise DataError(problem, where=split, remedy=f"Use data={'tabfact' if judges else 'wtq, sqa or wikisql'}")
 
 
-def _record(name: str, data: Mapping[str, Any], splits: Sequence[str], parts: Parts, config: ModelConfig) -> RunRecord:
-    dataset = str(data.get("name") or data["_target_"].rpartition(".")[2])
-    record = RunRecord(
-        command="evaluate",
-        experiment=re.sub(r"[^\w.@-]+", "_", Path(name).name) or "checkpoint",
-        overrides=[f"checkpoint={name}", f"data={dataset}", f"split={','.join(splits)}"],
-        settings=[],
-        dataset=dataset,
-        model=_last(config.model),
-        attention=_last(config.attention),
-        init=name,
-        task=_last(config.task),
-        seed=config.seed,
-    )
-    record.parameters = sum(parameter.numel() for parameter in parts.task.parameters())
-    record.device = find_accelerator(config.hardware)
-    record.facts = {**parts.data.facts}
-    return record
+def _new_record(name: str, overrides: list[str], **values: Any) -> RunRecord:
+    """Create the record of an evaluation, whose experiment, the name of its folder, is made of a display name."""
+    experiment = re.sub(r"[^\w.@-]+", "_", name)[:80].strip("._") or "answers"
+    return RunRecord("evaluate", experiment, overrides, **values)
 
 
 def _last(part: Mapping[str, Any]) -> str:
@@ -167,7 +162,7 @@ def evaluate_answers(
         DataError: a split is missing or has no known answers, or the file answers too few of its questions.
     """
     dataset, title, examples = _open_questions(data, splits)
-    check_questions(file, answers, title, examples, lambda split: _question_ids(dataset, split), partial=partial)
+    check_questions(file, answers, title, dataset, examples, partial=partial)
     perturbed_datasets = perturb_dataset(dataset, perturbations, seeds)
     for perturbed in perturbed_datasets:
         if not any(name.endswith(perturbed.suffix) for name in answers):
@@ -193,17 +188,9 @@ def _open_questions(
 
 
 def _answers_record(source: str, name: str, dataset: str, splits: Sequence[str], seed: int = 0) -> RunRecord:
-    return RunRecord(
-        command="evaluate",
-        experiment=re.sub(r"[^\w.@-]+", "_", name)[:80].strip("._") or "answers",  # The experiment names a folder.
-        overrides=[source, f"data={dataset}", f"split={','.join(splits)}", f"name={name}"],
-        dataset=dataset,
-        model=name,
-        attention="",
-        init=NOT_TRAINED,
-        task="any system",
-        seed=seed,
-    )
+    overrides = [source, f"data={dataset}", f"split={','.join(splits)}", f"name={name}"]
+    names = {"dataset": dataset, "model": name, "attention": "", "init": NOT_TRAINED, "task": "any system"}
+    return _new_record(name, overrides, seed=seed, **names)
 
 
 def _score_answers(
@@ -299,7 +286,7 @@ def evaluate_system(
     check_template(prompt["question"])
     dataset, title, examples = _open_questions(data, splits)
     for split, by_id in examples.items():
-        require_answers(by_id, f"{title} {split}")
+        require_answers(by_id.values(), f"{title} {split}")
     perturbed_datasets = perturb_dataset(dataset, perturbations, seeds)
     asked_dataset = dataset if perturbations else instantiate({**data, **getattr(dataset, "as_written", {})})
     questions = [example for split in splits for example in asked_dataset.examples(split)]
@@ -335,26 +322,18 @@ def evaluate_system(
     notes = [f"answers of {system.model} at {system.endpoint}"]
     notes += [f"{count:,} {text}" for text, count in counts.items() if count]
     notes += [f"{key.replace('_', ' ')}: {total:,.10g}" for key, total in totals.items()]
-    config = {**config, "name": name}
-    return _score_answers(
-        record, "; ".join(notes), dataset, examples, answers, perturbed_datasets, config, outputs, lines
-    )
-
-
-def _question_ids(dataset: TableDataset, split: str) -> Collection[str]:
-    with suppress(MateError):
-        return {example.example_id for example in dataset.examples(split)}
-    return ()
+    config, source = {**config, "name": name}, "; ".join(notes)
+    return _score_answers(record, source, dataset, examples, answers, perturbed_datasets, config, outputs, lines)
 
 
 def check_questions(
     file: Path,
     answers: Mapping[str, SystemAnswer],
     title: str,
+    dataset: TableDataset,
     examples: Mapping[str, Mapping[str, TableExample]],
-    others: Callable[[str], Collection[str]] = lambda _: (),
     *,
-    partial: bool = False,
+    partial: bool,
 ) -> None:
     """Check that splits have gold answers, and that an answer file answers enough questions of each split.
 
@@ -362,8 +341,8 @@ def check_questions(
         file: file from which the answers were read.
         answers: answers by question id.
         title: name of the dataset.
+        dataset: dataset, whose other splits may have the ids of the file.
         examples: examples of each scored split, by question id.
-        others: function that returns the question ids of another split. Empty if the dataset lacks the split.
         partial: whether to accept a file that answers at least one, but less than half of the questions.
 
     Raises:
@@ -372,14 +351,17 @@ def check_questions(
     """
     for split, by_id in examples.items():
         name = f"{title} {split}"
-        require_answers(by_id, name)
+        require_answers(by_id.values(), name)
         count = len(by_id.keys() & answers.keys())
         if count and (partial or 2 * count >= len(by_id)):
             continue
         problem = f"answers {count:,} of {len(by_id):,} questions of {name}"
-        elsewhere = {key: len(answers.keys() & {*others(key)}) for key in ("train", *SPLITS) if key != split}
+        elsewhere = {split: count}
+        for other in ("train", *SPLITS):
+            with suppress(MateError):  # The dataset lacks the split.
+                elsewhere[other] = sum(example.example_id in answers for example in dataset.examples(other))
         match = max(elsewhere, key=lambda key: elsewhere[key])
-        if elsewhere[match] > count:
+        if match != split:
             problem, hint = f"{problem} and {elsewhere[match]:,} of {match}", f"Use split={match}"
         elif count:
             hint = "Answer all questions, or add partial=true, which scores missing answers as wrong"
@@ -389,14 +371,15 @@ def check_questions(
         raise DataError(problem, where=str(file), remedy=hint)
 
 
-def require_answers(examples: Mapping[str, TableExample], split: str) -> None:
-    """Raise `DataError` if no question of a split has a gold answer.
+def require_answers(examples: Iterable[TableExample], split: str) -> list[Answer]:
+    """Return the gold answers of a split.
 
     Raises:
         DataError: no question has a gold answer.
     """
-    if not any(example.answer for example in examples.values()):
-        raise DataError("this split has no answers to score", where=split, remedy="Choose another split")
+    if answers := [example.answer for example in examples if example.answer]:
+        return answers
+    raise DataError("this split has no answers to score", where=split, remedy="Choose another split")
 
 
 def describe_answers(source: str, metric: AnswerMetric[Any], examples: Mapping[str, Mapping[str, TableExample]]) -> str:

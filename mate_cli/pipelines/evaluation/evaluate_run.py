@@ -23,7 +23,7 @@ from mate_cli.pipelines.run import broadcast_folder, describe_unscored, record_d
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, answer_split
 from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import open_run
-from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.cell_text import count_noun
 from mate_cli.terminal.console import Console
@@ -63,7 +63,12 @@ def evaluate_run(
     folder = broadcast_folder(lambda: open_run(run))
     record = folder.read_record()
     is_writable = os.access(folder.path, os.W_OK)
-    score, stages = _system_scorer(folder, runtime) if record.stages else _scorer(folder, runtime)
+    if record.stages:
+        system, trained_stages = open_stages(folder, runtime)
+        score: Scorer = partial(answer_split, system, trained_stages)
+        stages = {name: stage.parts for name, stage in trained_stages.items()}
+    else:
+        score, stages = _scorer(folder, runtime)
     to = broadcast_folder(lambda: _results_folder(folder, runtime) if is_writable else _temporary_folder(folder))
     all_scores: dict[str, float] = {}
     notes: dict[str, str] = {}
@@ -86,10 +91,11 @@ def evaluate_run(
             perturbed_notes |= save_perturbed(to.below(perturbed.folder), split, metrics, perturbed)
             if not record.stages and (cuts := modules[0].encodings(split).cuts).any():
                 perturbed_notes[f"cut, {split}, {perturbed.name}"] = describe_cuts(cuts)
-    if is_writable:
-        note_machine(record, folder, stages)
-    if perturbed_notes and to is folder:
-        record.facts |= perturbed_notes
+    pairs = [(name, *fact) for name, parts in stages.items() for fact in parts.facts.items()]
+    facts = {", ".join(filter(None, (name, key))): fact for name, key, fact in pairs}
+    facts |= perturbed_notes if to is folder else {}
+    if facts and is_writable:
+        record.facts |= facts
         folder.write_record(record)
     console = Console()
     counts = {key: score.questions for key, score in all_scores.items() if isinstance(score, Score) and score.questions}
@@ -148,27 +154,7 @@ def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:
     raise AssertionError
 
 
-def note_machine(record: RunRecord, folder: RunFolder, stages: Mapping[str, Parts]) -> None:
-    """Add to a run record which components this machine does not support, and their replacements.
-
-    Args:
-        record: record of the run.
-        folder: folder of the run, in which the record is updated.
-        stages: built objects of each stage, by stage name. The name is "" for a run without stages.
-    """
-    pairs = [(name, *fact) for name, parts in stages.items() for fact in parts.facts.items()]
-    if notes := {", ".join(filter(None, (name, key))): fact for name, key, fact in pairs}:
-        record.facts |= notes
-        folder.write_record(record)
-
-
-def _system_scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mapping[str, Parts]]:
-    """Return a function that scores a split with a system of several stages, and the stages' parts."""
-    system, stages = open_stages(folder, runtime)
-    return partial(answer_split, system, stages), {name: stage.parts for name, stage in stages.items()}
-
-
-def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mapping[str, Parts]]:
+def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, dict[str, Parts]]:
     """Return a function that scores a split with a run without stages, and the run's parts."""
     config = runtime.config(folder)
     parts = load_best(config, folder)

@@ -180,9 +180,8 @@ class LanguageModel:
             return None
         if not name.isidentifier():
             # The value is not repeated, because it may be the key itself.
-            raise ConfigError(
-                "is not the name of an environment variable", where=location, remedy="Write OPENAI_API_KEY"
-            )
+            problem = "is not the name of an environment variable"
+            raise ConfigError(problem, where=location, remedy="Write OPENAI_API_KEY")
         key = os.environ.get(name, "").strip()
         if not key or not key.isascii() or not key.isprintable():
             problem = f"the environment variable {name} {'is no valid key' if key else 'is not set'}"

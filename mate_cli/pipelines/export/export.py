@@ -18,7 +18,7 @@ from mate_cli.data.loading.table_data_module import EmptyDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import replace_file
 from mate_cli.files.io_errors import shorten_reason, wrap_file_errors
-from mate_cli.files.safe_load import read_object, read_yaml, to_json
+from mate_cli.files.safe_load import read_object, read_yaml, to_json, to_yaml
 from mate_cli.files.targets import find_targets
 from mate_cli.metrics.calibration import CALIBRATION
 from mate_cli.models.auto_classes import CLASS_PREFIX, auto_name
@@ -33,7 +33,6 @@ from mate_cli.pipelines.inference.checkpoint import (
     WEIGHTS,
     check_built,
     tokenizer_class,
-    write_settings,
     write_tokenizer,
 )
 from mate_cli.pipelines.machine import RuntimeOverrides
@@ -105,7 +104,9 @@ def export_run(
         serializer = parts.serializer
         tokenizer = tokenizer_class(serializer, table_answers=about is not None)
         write_tokenizer(partial, serializer.tokenizer, serializer.max_tokens, tokenizer)
-        write_settings(partial, {**settings, ORIGIN: _describe_origin(folder, record)})
+        text = to_yaml({**settings, ORIGIN: _describe_origin(folder, record)})
+        note = "# What builds this model; mate predict checkpoint=<this folder> reads it.\n"
+        (partial / SETTINGS).write_text(note + text, encoding="utf-8")
         if (folder.path / CALIBRATION).is_file():
             calibration = read_object(folder.path / CALIBRATION, RunError, "Evaluate the run again")
             (partial / CALIBRATION).write_text(to_json(calibration, indent=2), encoding="utf-8")

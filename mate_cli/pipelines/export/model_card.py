@@ -107,6 +107,11 @@ def model_card(model: ExportedModel, folder: str) -> str:
         "versions": ", ".join(f"{name} {version}" for name, version in record.versions.items()),
         "code": record.code_version,
     }
+    unscored = [
+        f"{name.capitalize()}: {fact}."
+        for name, fact in record.facts.items()
+        if name.startswith(("not scored, ", "unanswerable, "))
+    ]
     environment = Environment(
         loader=PackageLoader("mate_cli.pipelines.export"),
         undefined=ChainableUndefined,
@@ -129,7 +134,7 @@ def model_card(model: ExportedModel, folder: str) -> str:
         data_overrides=[override for override in record.overrides if override.startswith("data")],
         auto_class=name if name.startswith("Tapas") else auto_name(name),
         question=TableAnswerSpec().question,
-        results="\n\n".join([_results(record.metrics, record.counts), *_unscored(record.facts)]),
+        results="\n\n".join([_results(record.metrics, record.counts), *unscored]),
         counts=", ".join(f"{re.sub('[_/]', ' ', name)} {count:,}" for name, count in counts.items() if count),
         typed=command_line(record.command, record.overrides),
         facts=details,
@@ -166,9 +171,8 @@ def _results(metrics: Mapping[str, float], counts: Mapping[str, int]) -> str:
         return "The run recorded no metrics."
     names = [MetricName.parse(name) for name in metrics]
     texts = {(_row(name), _column(name)): name.spec.text(metrics[name.full]) for name in names}
-    rows = dict.fromkeys(
-        map(_row, sorted(names, key=lambda name: (bool(name.part), subset_rank(name.part), name.spec.order)))
-    )
+    ordered_names = sorted(names, key=lambda name: (bool(name.part), subset_rank(name.part), name.spec.order))
+    rows = dict.fromkeys(map(_row, ordered_names))
     columns = {_column(name): 0 for name in names}
     for name in names:
         columns[_column(name)] = max(columns[_column(name)], counts.get(name.full, 0))
@@ -176,12 +180,6 @@ def _results(metrics: Mapping[str, float], counts: Mapping[str, int]) -> str:
     cells = [[row, *(texts.get((row, column), "-") for column in columns)] for row in rows]
     table = [["shares in percent", *heads], ["---", *(["---:"] * len(columns))], *cells]
     return "\n".join(f"| {' | '.join(row)} |" for row in table)
-
-
-def _unscored(notes: Mapping[str, str]) -> list[str]:
-    """Return a sentence about the unscored and the unanswerable questions of each split."""
-    pairs = [(name, fact) for name, fact in notes.items() if name.startswith(("not scored, ", "unanswerable, "))]
-    return [f"{name.capitalize()}: {fact}." for name, fact in pairs]
 
 
 def _row(name: MetricName) -> str:

@@ -124,8 +124,8 @@ def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:
     Raises:
         CheckpointError: the network is no TAPAS, or has no head that mate supports.
     """
-    config = _complete(folder, bundle)
     dot = _dot_options(bundle) if bundle else {}
+    config = _complete(folder, bundle)
     return {
         "model": {**_model(config), **({"_target_": DOT, **dot["model"]} if dot else {})},
         "attention": {"_target_": "mate_cli.attention.backends.auto.Auto"},
@@ -146,11 +146,9 @@ def _dot_options(bundle: Path) -> dict[str, Any]:
         return {}
     if options := dot_options(bundle.resolve().parent.name):
         return options
-    raise CheckpointError(
-        "the folder name of this DoT checkpoint does not name its token selection",
-        where=str(bundle.parent),
-        remedy="Use the name of the release, such as tabfact_hem_1024_dot_small_256_large",
-    )
+    problem = "the folder name of this DoT checkpoint does not name its token selection"
+    hint = "Use the name of the release, such as tabfact_hem_1024_dot_small_256_large"
+    raise CheckpointError(problem, where=str(bundle.parent), remedy=hint)
 
 
 def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
@@ -176,7 +174,6 @@ def _of_bundle(bundle: Path) -> dict[str, Any]:
     """
     config, names = bundle_config(bundle), list_variables(bundle)
     path = str(bundle.with_name(CONFIG))
-    _dot_options(bundle)
     if "hidden_size" not in config:
         raise CheckpointError("does not contain the size of the network", where=path, remedy="Download it again")
     if config.get("softmax_temperature", 1.0) != 1.0:

@@ -15,7 +15,7 @@ from mate_cli.errors import CheckpointError
 from mate_cli.files.hub import hub_file, missing_model
 from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.renamed import rename_targets
-from mate_cli.files.safe_load import read_yaml, to_json, to_yaml
+from mate_cli.files.safe_load import read_yaml, to_json
 from mate_cli.files.targets import check_targets
 from mate_cli.metrics.calibration import CALIBRATION
 from mate_cli.models.checkpoints.files import HUB_FILES, check_archive, read_config
@@ -122,9 +122,8 @@ def find_checkpoint(name: str) -> Path:
     folder = Path(name).expanduser()
     if folder.is_file():
         check_archive(folder)
-        raise CheckpointError(
-            "a checkpoint is a folder", where=name, remedy=f"Try {format_setting('checkpoint', folder.parent)}"
-        )
+        hint = f"Try {format_setting('checkpoint', folder.parent)}"
+        raise CheckpointError("a checkpoint is a folder", where=name, remedy=hint)
     if not folder.is_dir():
         folder = folder.parent if find_bundle(folder) else _fetch_model(name)
     if (folder / "record.json").is_file():
@@ -156,12 +155,6 @@ def _fetch_model(name: str) -> Path:
 FOUND_BESIDE = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}
 """Section `init` of an export, whose tokenizer is in the export folder itself."""
 TOKENIZER_FILES = ("tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt")
-
-
-def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write the configuration of an exported model to mate.yaml, from which the model is built again."""
-    text = f"# What builds this model; mate predict checkpoint=<this folder> reads it.\n{to_yaml(settings)}"
-    (folder / SETTINGS).write_text(text, encoding="utf-8")
 
 
 def tokenizer_class(serializer: Serializer, *, table_answers: bool) -> str:

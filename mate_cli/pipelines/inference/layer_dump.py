@@ -111,9 +111,8 @@ def _iterate_examples(
                 layers=layers,
             )
         output_batch = output.batch
-        token_arrays = {
-            name: getattr(output_batch, name) for name in TOKEN_ARRAYS if getattr(output_batch, name) is not None
-        }
+        batch_arrays = ((name, getattr(output_batch, name)) for name in TOKEN_ARRAYS)
+        token_arrays = {name: array for name, array in batch_arrays if array is not None}
         token_arrays |= {
             f"{STATES}.{layer}": tensor for layer, tensor in zip(layers, states or (), strict=wants_states)
         }

@@ -338,6 +338,5 @@ def _table(source: Any) -> Table:  # noqa: ANN401 - see `Tables`
             raise DataError(f"this mapping is not a table: {error}", remedy="Give a list for each column") from error
     if hasattr(source, "columns"):
         return Table.from_pandas(source)
-    raise DataError(
-        f"{type(source).__name__} is not a table", remedy="Give a Table, a data frame, or the path of a file"
-    )
+    hint = "Give a Table, a data frame, or the path of a file"
+    raise DataError(f"{type(source).__name__} is not a table", remedy=hint)

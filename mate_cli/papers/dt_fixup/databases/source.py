@@ -56,9 +56,8 @@ class DatabaseSource:
             table = schema_table(schema)
             texts = [entry.question for entry in all_questions(questions, questions_file)]
             if not texts:
-                raise ConfigError(
-                    "no question given", where="question", remedy='Write question="..." or questions=FILE'
-                )
+                hint = 'Write question="..." or questions=FILE'
+                raise ConfigError("no question given", where="question", remedy=hint)
             examples = [schema_example(f"{n:06}", text, schema, table) for n, text in enumerate(texts)]
         return OpenDatabase(path, schema, examples, seconds, self.execution_guided)
 

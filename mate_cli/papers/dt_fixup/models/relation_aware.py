@@ -193,7 +193,9 @@ class RelationAware(TableEncoder):
         self.name_map = nn.Linear(width, width, bias=False)
         self.node_dropout = FastDropout(extra.input_dropout)
         self.before_map = extra.mu_source == "pre_map"
-        self.extra = replace(extra, input_dropout=0.0).build(width, _relational)
+        self.extra = replace(extra, input_dropout=0.0).build(
+            width, lambda size: LayerSpec(Full(size.num_heads), RelationAttention(size, RELATIONS))
+        )
         for module in (self.names, self.word_map, self.name_map):
             draw(module)
         self.cache: FrozenFeatures | None = None
@@ -280,10 +282,6 @@ class RelationAware(TableEncoder):
         return words, spread.view(*kinds.shape, -1)
 
 
-def _relational(size: EncoderSize) -> LayerSpec:
-    return LayerSpec(Full(size.num_heads), RelationAttention(size, RELATIONS))
-
-
 def _with_tables(states: Tensor, nodes: TableBatch) -> Tensor:
     """Add the hidden state of each table to the states of its columns, [B, K, D]."""
     tables = nodes.more[NODE_TABLES]
@@ -319,10 +317,10 @@ class FrozenFeatures:
         paths = [folder / name[:2] / f"{name}.npy" for name in _names(batch)]
         if not all(path.exists() for path in paths):
             folder.mkdir(parents=True, exist_ok=True)
-            for path, states, length in zip(
-                paths, compute(batch).cpu(), batch.attention_mask.sum(1).tolist(), strict=True
-            ):
-                _keep(path, states[:length])
+            lengths = batch.attention_mask.sum(1).tolist()
+            for path, states, length in zip(paths, compute(batch).cpu(), lengths, strict=True):
+                with replace_file(path) as draft, draft.open("wb") as file:
+                    np.save(file, states[:length].half().numpy())
         tensors = [torch.from_numpy(np.load(path)) for path in paths]
         padded = nn.utils.rnn.pad_sequence(tensors, batch_first=True)
         return padded.to(batch.input_ids.device, torch.float32)
@@ -346,8 +344,3 @@ def _names(batch: TableBatch) -> list[str]:
         hashlib.blake2b(array[:length].tobytes(), digest_size=16).hexdigest()
         for array, length in zip(arrays, lengths, strict=True)
     ]
-
-
-def _keep(path: Path, states: Tensor) -> None:
-    with replace_file(path) as draft, draft.open("wb") as file:
-        np.save(file, states.half().numpy())

@@ -100,9 +100,8 @@ def find_scheme(name: str) -> Scheme:
         ConfigError: the name is unknown.
     """
     if name not in SCHEMES:
-        raise ConfigError(
-            f"unknown scheme {name!r}", where="model.extra.scheme", remedy=f"Choose from {', '.join(SCHEMES)}"
-        )
+        hint = f"Choose from {', '.join(SCHEMES)}"
+        raise ConfigError(f"unknown scheme {name!r}", where="model.extra.scheme", remedy=hint)
     return SCHEMES[name]
 
 
@@ -153,9 +152,8 @@ def mu_of(network: DeepenedNetwork, batches: Iterable[TableBatch]) -> float:
     with evaluation_mode(network):
         norms = [vectors.norm(dim=-1).max() for batch in batches for vectors in network.extra_inputs(batch)]
     if not norms:
-        raise ConfigError(
-            "the scheme needs at least one training example", where="model.extra.scheme", remedy="Add data"
-        )
+        problem = "the scheme needs at least one training example"
+        raise ConfigError(problem, where="model.extra.scheme", remedy="Add data")
     return float(torch.stack([norm.double().cpu() for norm in norms]).max())
 
 

@@ -183,9 +183,8 @@ class TreeDecoder(nn.Module):
     def start(self, examples: int) -> DecoderState:
         """Return the initial decoder state of `examples` examples, filled with zeros."""
         parameter = self.production_bias
-        return DecoderState(
-            *(parameter.new_zeros(examples, width) for width in (self.size.state,) * 2 + (self.size.attention,))
-        )
+        widths = (self.size.state, self.size.state, self.size.attention)
+        return DecoderState(*(parameter.new_zeros(examples, width) for width in widths))
 
     def forward(self, memory: Memory, steps: Steps) -> Scores:
         """Return the scores of all actions at every step of gold derivations, [B, A, ...]."""

@@ -91,10 +91,9 @@ class _Beam:
         for _ in range(self.search.most):
             if not hypotheses:
                 break
-            rows = torch.tensor(
-                [hypothesis.rows[-1] if hypothesis.rows else index for index, hypothesis in enumerate(hypotheses)]
-            )
-            state = self._step(hypotheses, DecoderState(*(tensor.index_select(0, rows) for tensor in state)))
+            rows = [hypothesis.rows[-1] if hypothesis.rows else index for index, hypothesis in enumerate(hypotheses)]
+            previous_state = DecoderState(*(tensor.index_select(0, torch.tensor(rows)) for tensor in state))
+            state = self._step(hypotheses, previous_state)
             hypotheses = self._extend(hypotheses, state)
         return [self.derivations.get(index, []) for index in range(len(schemas))]
 

@@ -39,9 +39,8 @@ def parse(sql: str, schema: Schema) -> ir.Query:
     try:
         import sqlglot
     except ModuleNotFoundError as error:
-        raise MissingDependencyError(
-            "reading SQL needs the package sqlglot", remedy="Install it: pip install sqlglot"
-        ) from error
+        problem = "reading SQL needs the package sqlglot"
+        raise MissingDependencyError(problem, remedy="Install it: pip install sqlglot") from error
     try:
         _refuse_signs(sqlglot.tokenize(sql, read="sqlite"))
         tree = sqlglot.parse_one(sql.strip().rstrip(";"), read="sqlite")
@@ -69,12 +68,7 @@ def read_tree(tree: Tree, schema: Schema, sql: str = "") -> ir.Query:
     try:
         reader = _Reader(schema, tree, sql)
         query = reader.query(tree)
-    except (
-        AttributeError,
-        TypeError,
-        KeyError,
-        IndexError,
-    ) as error:  # Syntax trees differ between versions of sqlglot.
+    except (AttributeError, TypeError, LookupError) as error:  # Syntax trees differ between versions of sqlglot.
         raise UnreadableQueryError(f"an unknown form of syntax tree ({error!r})") from error
     reader.refuse_unread(tree)
     return query
@@ -141,9 +135,8 @@ class _Reader(ExpressionReader):
         order, limit = self._order_by(tree.args.get("order")), self._limit(tree.args.get("limit"))
         if order:
             self._refuse_other_columns(order, queries)
-        last_query = replace(
-            last_query, order_by=order or last_query.order_by, limit=last_query.limit if limit is None else limit
-        )
+        limit = last_query.limit if limit is None else limit
+        last_query = replace(last_query, order_by=order or last_query.order_by, limit=limit)
         for (operator, _), query in zip(reversed(parts[1:]), reversed(queries[:-1]), strict=True):
             last_query = replace(query, following=(operator, last_query))
         return last_query

@@ -178,9 +178,8 @@ class Schema:
             ]
             return cls.from_parts(_name(entry["db_id"]), tables, columns, primary, foreign)
         except (KeyError, TypeError, IndexError) as error:
-            raise ValueError(
-                f"a schema has db_id, names, types and keys of tables and columns ({shorten_reason(error)})"
-            ) from error
+            expected = "a schema has db_id, names, types and keys of tables and columns"
+            raise ValueError(f"{expected} ({shorten_reason(error)})") from error
 
     def find_column(self, name: str, tables: Sequence[int] | None = None) -> int | None:
         """Return the number of the first column with this SQL name, or None.

@@ -156,11 +156,8 @@ class SupportedAnswers(AnswerMetric[TableExample]):
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Compute the metrics of answers and supporting sentences, for all questions and each subset."""
         answered_examples = {name: example for name, example in examples.items() if name in self.answers}
-        supporting = (
-            {name: self._sentences(example) for name, example in answered_examples.items()}
-            if self._has_sentences
-            else None
-        )
+        sentences = {name: self._sentences(example) for name, example in answered_examples.items()}
+        supporting = sentences if self._has_sentences else None
         return score_documents(texts_of(self.answers, examples), supporting, examples, group_by_subset(examples))
 
     def _sentences(self, example: TableExample) -> set[tuple[int, int]]:
@@ -172,10 +169,8 @@ class SupportedAnswers(AnswerMetric[TableExample]):
 def _best_overlap(answer: str | None, texts: Sequence[str], by_words: bool) -> Overlap:
     if answer is None:
         return NO_OVERLAP
-    return max(
-        (answer_overlap(answer, text, by_words=by_words) for text in texts),
-        key=lambda overlap: (overlap.f1, overlap.em),
-    )
+    overlaps = [answer_overlap(answer, text, by_words=by_words) for text in texts]
+    return max(overlaps, key=lambda overlap: (overlap.f1, overlap.em))
 
 
 def _overlap(em: float, precision: float, recall: float) -> Overlap:

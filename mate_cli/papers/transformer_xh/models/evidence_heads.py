@@ -70,12 +70,10 @@ class NodeHead(nn.Module):
         The label of a node is the label of its first token.
         """
         batch, nodes = output.batch, pooled_nodes(output, pooler)
-        logits = self.score(self.dropout(nodes.states)).squeeze(-1).float()
+        logits = self.score(self.dropout(nodes.states)).squeeze(-1).float().masked_fill(~nodes.mask, NO_LOGIT)
         labels = torch.zeros_like(nodes.tokens) if batch.label_ids is None else batch.label_ids.gather(1, nodes.tokens)
         rows, columns = (batch.more[NODE_CELLS] + 1).clamp(min=0).unbind(-1)
-        return CellLogits(
-            logits.masked_fill(~nodes.mask, NO_LOGIT), nodes.mask, rows, columns, (labels > 0) & nodes.mask
-        )
+        return CellLogits(logits, nodes.mask, rows, columns, (labels > 0) & nodes.mask)
 
 
 class MixtureOutput(NamedTuple):

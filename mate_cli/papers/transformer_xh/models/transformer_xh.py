@@ -280,11 +280,9 @@ class TransformerXh(TableEncoder):
         default_hops = shape.num_layers if hop_form == "parallel" else RELEASED_HOPS
         hops = min(default_hops, shape.num_layers) if hop_layers is None else hop_layers
         if hops > shape.num_layers:
-            raise ConfigError(
-                f"hops after layers {hops} do not fit {shape.num_layers} layers",
-                where="model.hop_layers",
-                remedy=f"Use at most {shape.num_layers}, or another model.size",
-            )
+            problem = f"hops after layers {hops} do not fit {shape.num_layers} layers"
+            hint = f"Use at most {shape.num_layers}, or another model.size"
+            raise ConfigError(problem, where="model.hop_layers", remedy=hint)
         pattern = CandidateBlocks(shape.num_heads)
         hopping = partial(HopLayer, hop=HOPS[hop], form=hop_form)
         layers = [LayerSpec(pattern, attention)] * (shape.num_layers - hops)
