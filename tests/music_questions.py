@@ -1,6 +1,8 @@
 """Questions about a database of singers and songs, as examples and in Spider's format."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from mate_cli.papers.dt_fixup.sql.example import GoldQuery, SchemaExample, schema_example, schema_table
@@ -35,6 +37,15 @@ def examples() -> list[SchemaExample]:
         schema_example(str(place), question, schema, table, GoldQuery.build(sql, schema))
         for place, (question, sql) in enumerate(QUESTIONS.items())
     ]
+
+
+def write_database(path: Path, *statements: str) -> Path:
+    """Write a SQLite database by SQL statements, and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+    return path
 
 
 def write_release(root: Path) -> Path:

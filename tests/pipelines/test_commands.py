@@ -31,6 +31,13 @@ def record(folder: Path) -> dict:
     return json.loads((folder / "record.json").read_text())
 
 
+def copy_chain(chain, tmp_path):
+    """Copy the run, and return the folder of outputs and that of the copy."""
+    copy = tmp_path / "outputs" / "train" / "quickstart" / chain.name
+    shutil.copytree(chain, copy, ignore_dangling_symlinks=True)
+    return tmp_path / "outputs", copy
+
+
 def test_a_chain_leaves_records_of_itself_and_its_stages(chain):
     ours = record(chain)
     assert (ours["status"], ours["task"], ours["dataset"], ours["seed"]) == ("finished", "pointr", "sample", 1)
@@ -133,9 +140,7 @@ def test_predict_answers_about_tables_and_passages_of_ones_own(chain, stage, tmp
 
 @pytest.mark.long
 def test_a_chain_goes_on_where_it_was_cut(chain, tmp_path, capsys):
-    outputs = tmp_path / "outputs"
-    copy = outputs / "train" / "quickstart" / chain.name
-    shutil.copytree(chain, copy, ignore_dangling_symlinks=True)
+    outputs, copy = copy_chain(chain, tmp_path)
     shutil.rmtree(copy / "span_reading")
     state = record(copy)
     (copy / "record.json").write_text(json.dumps({**state, "status": "running", "metrics": {}}))
@@ -146,9 +151,7 @@ def test_a_chain_goes_on_where_it_was_cut(chain, tmp_path, capsys):
 
 @pytest.mark.long
 def test_a_run_killed_after_its_last_step_is_only_scored(chain, tmp_path, capsys):
-    outputs = tmp_path / "outputs"
-    copy = outputs / "train" / "quickstart" / chain.name
-    shutil.copytree(chain, copy, ignore_dangling_symlinks=True)
+    outputs, copy = copy_chain(chain, tmp_path)
     state = record(copy)
     for folder in (copy, copy / "span_reading"):
         (folder / "record.json").write_text(json.dumps({**record(folder), "status": "running", "metrics": {}}))
@@ -221,9 +224,7 @@ def test_a_run_that_stopped_early_says_so_and_stays_stopped(tmp_path, capsys):
 
 
 def test_a_damaged_checkpoint_is_named(chain, tmp_path, capsys):
-    outputs = tmp_path / "outputs"
-    copy = outputs / "train" / "quickstart" / chain.name
-    shutil.copytree(chain, copy, ignore_dangling_symlinks=True)
+    outputs, copy = copy_chain(chain, tmp_path)
     for folder in (copy, copy / "span_reading"):
         state = record(folder)
         (folder / "record.json").write_text(json.dumps({**state, "status": "running"}))

@@ -47,22 +47,16 @@ def check_equal(exports, graph, model):
 
 @pytest.mark.long
 @torch.no_grad()
+@pytest.mark.parametrize("is_exported", [False, True])
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", ["cells", "statements"])
-def test_compiled_in_one_graph(exports, name, attention):
+def test_compiled_and_exported_in_one_graph(exports, name, attention, is_exported):
     model = LOAD[name].from_pretrained(exports(name), attn_implementation=attention)
     torch._dynamo.reset()
-    check_equal(exports, torch.compile(model, fullgraph=True, backend="eager"), model)
-
-
-@pytest.mark.long
-@torch.no_grad()
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("name", ["cells", "statements"])
-def test_exported(exports, name, attention):
-    model = LOAD[name].from_pretrained(exports(name), attn_implementation=attention)
-    given = inputs(exports, ROWS[1])
-    graph = export(model, (), given, dynamic_shapes=any_length(given), strict=False).module()
+    graph = torch.compile(model, fullgraph=True, backend="eager")
+    if is_exported:
+        given = inputs(exports, ROWS[1])
+        graph = export(model, (), given, dynamic_shapes=any_length(given), strict=False).module()
     check_equal(exports, graph, model)
 
 

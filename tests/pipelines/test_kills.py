@@ -7,9 +7,8 @@ import subprocess
 import time
 
 import pytest
-from finished_runs import only_run
 from forked_commands import finish
-from test_resume import start, timeless, whole
+from test_resume import assert_equal_runs, start, timeless, whole
 
 from mate_cli.runs.folders import FOLDER as INDEX
 
@@ -40,11 +39,7 @@ def test_a_run_that_is_killed_at_any_moment_ends_as_one_that_is_not(whole, tmp_p
                 file.unlink()
             empty.rmdir()
     finish(start(folder, *resume))
-    ours, theirs = only_run(folder), only_run(whole)
-    for name in ("final", "best"):
-        file = f"checkpoints/{name}.safetensors"
-        assert (ours / file).read_bytes() == (theirs / file).read_bytes()
-    assert timeless(folder) == timeless(whole)
+    assert_equal_runs(folder, whole)
     assert not left_behind(folder)
 
 

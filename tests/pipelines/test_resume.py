@@ -42,6 +42,13 @@ def timeless(folder: Path) -> list[dict]:
     return [{k: v for k, v in row.items() if k != "time" and not k.endswith("per_second")} for row in rows(folder)]
 
 
+def assert_equal_runs(folder: Path, other: Path) -> None:
+    for name in ("final", "best"):
+        file = f"checkpoints/{name}.safetensors"
+        assert (only_run(folder) / file).read_bytes() == (only_run(other) / file).read_bytes()
+    assert timeless(folder) == timeless(other)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "outputs"
@@ -70,11 +77,8 @@ def test_resumed_equals_uninterrupted(whole, tmp_path, step, stop):
         assert json.loads((only_run(folder) / "record.json").read_text())["status"] == "interrupted"
     assert "Traceback" not in output + errors
     finish(start(folder, "resume=last"))
+    assert_equal_runs(folder, whole)
     ours, theirs = only_run(folder), only_run(whole)
-    for name in ("final", "best"):
-        file = f"checkpoints/{name}.safetensors"
-        assert (ours / file).read_bytes() == (theirs / file).read_bytes()
-    assert timeless(folder) == timeless(whole)
     record, expected = (json.loads((path / "record.json").read_text()) for path in (ours, theirs))
     assert record["status"] == "finished"
     assert record["metrics"] == expected["metrics"]

@@ -120,19 +120,13 @@ class TableLinks:
             distances: distance of each sentence of the linked pages to the question.
             source: method that computed the distances.
         """
-        return [
-            Node(
-                page_title(self._links[index]),
-                coordinate,
-                self._links[index],
-                self._sentences[index],
-                float(distances[index]),
-                self.table.header[coordinate[1]].text,
-                source,
-            )
-            for index in near_sentences(self._links, distances.tolist())
-            for coordinate in self._cells[self._links[index]]
-        ]
+        nodes = []
+        for index in near_sentences(self._links, distances.tolist()):
+            link, sentence, distance = self._links[index], self._sentences[index], float(distances[index])
+            for coordinate in self._cells[link]:
+                header = self.table.header[coordinate[1]].text
+                nodes.append(Node(page_title(link), coordinate, link, sentence, distance, header, source))
+        return nodes
 
     def _matches(self, question: str) -> list[Node]:
         ratios = matching_texts((cell.text for _, _, cell in self.table.cells()), question)

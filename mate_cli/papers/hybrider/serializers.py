@@ -68,13 +68,8 @@ class CandidateSerializer(Serializer):
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode each example as `TableEncoding`, or return an `EncodingFailure` with the reason, in the same order."""
         candidates = [self.candidates(example) for example in examples]
-        texts = [
-            part
-            for group in candidates
-            if not isinstance(group, str)
-            for candidate in group
-            for part in candidate.text + candidate.context
-        ]
+        groups = [group for group in candidates if not isinstance(group, str)]
+        texts = [part for group in groups for candidate in group for part in candidate.text + candidate.context]
         self._cache.add([*texts, *(example.question for example in examples)])
         return [self._encode(example, group) for example, group in zip(examples, candidates, strict=True)]
 
@@ -147,12 +142,9 @@ def confidence_bucket(confidence: float) -> int:
 
 def _rest_of_row(table: Table, node: Node) -> Parts:
     row, column = node.coordinate
-    parts = [
-        part
-        for index, (header, cell) in enumerate(zip(table.header, table.rows[row], strict=False))
-        if index != column
-        for part in (header.text, "is", cell.text, ";")
-    ]
+    pairs = enumerate(zip(table.header, table.rows[row], strict=False))
+    other_pairs = [pair for index, pair in pairs if index != column]
+    parts = [part for header, cell in other_pairs for part in (header.text, "is", cell.text, ";")]
     return (*parts[:-1], ".")
 
 

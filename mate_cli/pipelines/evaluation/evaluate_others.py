@@ -312,11 +312,10 @@ def evaluate_system(
     columns = {key: [line[key] for line in lines] for key in ("cost", "input_tokens", "output_tokens", "seconds")}
     totals = {key: float(sum(values)) for key, values in columns.items() if None not in values}
     record.throughput = {f"{key}_per_question": total / len(lines) for key, total in totals.items()}
+    texts = [reply for reply in replies_by_id.values() if not reply.is_refusal]
     counts = {
-        "refusals": sum(reply.is_refusal for reply in replies_by_id.values()),
-        "without a JSON list, read as one text": sum(
-            r.find_items() is None and not r.is_refusal for r in replies_by_id.values()
-        ),
+        "refusals": len(replies_by_id) - len(texts),
+        "without a JSON list, read as one text": sum(reply.find_items() is None for reply in texts),
         f"rejected by the server ({next(iter(failures), '')})": len(failures),
     }
     notes = [f"answers of {system.model} at {system.endpoint}"]

@@ -94,21 +94,16 @@ def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Ma
         "type_vocab_sizes": list(TOKEN_TYPES.values()),
         "layer_norm_eps": LAYER_NORM_EPSILON,
         "pad_token_id": serializer.tokenizer.pad_id,
-        **(_questions(settings["task"]) if task.spec.transformers_class == QUESTIONS else task.auto_config),
+        **(_questions(task, settings["task"]) if task.spec.transformers_class == QUESTIONS else task.auto_config),
     }
 
 
-def _questions(options: Mapping[str, Any]) -> dict[str, Any]:
+def _questions(task: TableTask[Any, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `TapasConfig` values for the cell selection and aggregation heads of a task."""
     config = {name: options[key] for key, name in OPTIONS.items() if key in options}
     if options["aggregation"] == "none":
         return config
-    return config | {
-        "num_aggregation_labels": len(AGGREGATIONS),
-        "use_answer_as_supervision": options["aggregation"] == "weak",
-        "aggregation_labels": {index: name.upper() for index, name in enumerate(AGGREGATIONS)},
-        "no_aggregation_label_index": AGGREGATIONS.index("none"),
-    }
+    return config | task.auto_config | {"use_answer_as_supervision": options["aggregation"] == "weak"}
 
 
 def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from music_questions import write_database
 
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError, DataError
@@ -39,12 +40,8 @@ ENTRY = {
 
 @pytest.fixture
 def database(tmp_path):
-    path = tmp_path / "shop.sqlite"
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.executescript(
-            "CREATE TABLE orders (customer TEXT, price REAL); INSERT INTO orders VALUES ('Ann', 2.5), ('Bo', NULL)"
-        )
-    return path
+    rows = "INSERT INTO orders VALUES ('Ann', 2.5), ('Bo', NULL)"
+    return write_database(tmp_path / "shop.sqlite", "CREATE TABLE orders (customer TEXT, price REAL)", rows)
 
 
 @pytest.fixture
@@ -134,12 +131,9 @@ def test_what_is_left_out_is_told(model):
 
 def test_columns_without_values_are_told_once(model, tmp_path):
     model.parts.serializer = SimpleNamespace(values=True)
-    path = tmp_path / "numbers.sqlite"
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.executescript(
-            "CREATE TABLE t (a TEXT); CREATE VIEW v AS SELECT abs(-9223372036854775807 - 1) b FROM t"
-        )
-        connection.execute("INSERT INTO t VALUES ('no JSON')")
+    view = "CREATE VIEW v AS SELECT abs(-9223372036854775807 - 1) b FROM t"
+    statements = ["CREATE TABLE t (a TEXT)", view, "INSERT INTO t VALUES ('no JSON')"]
+    path = write_database(tmp_path / "numbers.sqlite", *statements)
     asked = DatabaseSource(str(path)).open(["a: SELECT count(*) FROM t", "b: SELECT a FROM t"], None)
     session = databases.answer_database(asked, lambda: model)
     assert session.notes == {str(path): ["No values were read of: v.b (integer overflow)."]}

@@ -1,12 +1,10 @@
 """Text to SQL from the command line: a run of 24 layers, killed and resumed, and a database of one's own."""
 
 import json
-import sqlite3
-from contextlib import closing
 
 import forked_commands
 import pytest
-from music_questions import write_release
+from music_questions import write_database, write_release
 
 ARGUMENTS = [
     *("experiment=spider_sql", "init=random", "init.tokenizer=sample", "model.size=tiny"),
@@ -44,11 +42,8 @@ def whole(tmp_path_factory):
 
 @pytest.mark.long
 def test_a_database_of_ones_own(whole, tmp_path):
-    path = tmp_path / "shop.sqlite"
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.executescript(
-            "CREATE TABLE orders (customer TEXT, price REAL); INSERT INTO orders VALUES ('Ann', 2)"
-        )
+    tables = ["CREATE TABLE orders (customer TEXT, price REAL)", "INSERT INTO orders VALUES ('Ann', 2)"]
+    path = write_database(tmp_path / "shop.sqlite", *tables)
     asked = [f"run={run_of(whole)}", f"database={path}", "question=how many orders are there?", "hardware.threads=1"]
     kept = len(list((whole / "cache").rglob("*.npy")))
     output = tmp_path / "answers.json"
@@ -66,9 +61,9 @@ def test_a_database_of_ones_own(whole, tmp_path):
 
 @pytest.mark.long
 def test_pairs_of_ones_own_are_learnt_and_asked_of_their_database(tmp_path):
-    path, pairs = tmp_path / "shop.sqlite", tmp_path / "pairs.csv"
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.executescript("CREATE TABLE orders (customer TEXT, price REAL); CREATE TABLE shops (city TEXT)")
+    tables = ["CREATE TABLE orders (customer TEXT, price REAL)", "CREATE TABLE shops (city TEXT)"]
+    pairs = tmp_path / "pairs.csv"
+    path = write_database(tmp_path / "shop.sqlite", *tables)
     rows = ["how many orders are there?,SELECT count(*) FROM orders", "all cities,SELECT city FROM shops"]
     pairs.write_text("\n".join(["question,sql", *rows * 4]) + "\n")
     data = ["data=files", f"data.train={pairs}", f"data.database={path}", "data.dev_share=0.25"]

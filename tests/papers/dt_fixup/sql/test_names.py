@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from music_questions import write_database
 
 from mate_cli.papers.dt_fixup.sql.database import read_database_schema, run_query
 from mate_cli.papers.dt_fixup.sql.ir import ColumnUnit, From, Query, SelectItem, ValueUnit
@@ -59,11 +60,8 @@ def test_tables_and_columns_of_any_name(tmp_path, first):
 
 
 def test_aliases_are_the_names_of_no_table(tmp_path):
-    path = tmp_path / "aliases.sqlite"
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.executescript(
-            "CREATE TABLE a (x); CREATE TABLE T1 (x); CREATE TABLE t2 (x); INSERT INTO t2 VALUES (7)"
-        )
+    statements = [*(f"CREATE TABLE {name} (x)" for name in ("a", "T1", "t2")), "INSERT INTO t2 VALUES (7)"]
+    path = write_database(tmp_path / "aliases.sqlite", *statements)
     schema = read_database_schema(path)
     text = "SELECT p.x FROM a AS p JOIN T1 AS q ON p.x = q.x UNION SELECT x FROM t2"
     written = write(parse(text, schema), schema)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import threading
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
+from music_questions import write_database
 
 from mate_cli.papers.dt_fixup.sql.database import read_database_schema, run_query, with_values
 from mate_cli.papers.dt_fixup.sql.read_only import UnrunnableQueryError
@@ -84,14 +83,10 @@ def test_rows_are_counted_up_to_a_number():
 
 
 def test_blobs_are_told_by_size_and_rows_cut_by_bytes(tmp_path):
-    path = tmp_path / "long.sqlite"
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE t (a, b, c, d)")
-        long = "zeroblob(16000000), x'00', printf('%.*c', 1000000, 'x'), printf('%.*c', 9000000, 'x')"
-        connection.execute(f"INSERT INTO t VALUES ({long})")
-        connection.execute(
-            "CREATE TABLE u AS WITH r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 20) SELECT x FROM r"
-        )
+    long = "zeroblob(16000000), x'00', printf('%.*c', 1000000, 'x'), printf('%.*c', 9000000, 'x')"
+    numbers = "CREATE TABLE u AS WITH r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 20) SELECT x FROM r"
+    statements = ["CREATE TABLE t (a, b, c, d)", f"INSERT INTO t VALUES ({long})", numbers]
+    path = write_database(tmp_path / "long.sqlite", *statements)
     assert run_query("SELECT a, NULL, b FROM t", path).rows == (
         ("(blob of 16,000,000 bytes)", None, "(blob of 1 byte)"),
     )
@@ -107,14 +102,10 @@ def test_numbers_come_as_they_are():
 
 
 def test_schemas_that_take_long_keep_what_was_read(tmp_path):
-    path = tmp_path / "views.sqlite"
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE z (a)")
-        for number in range(6):
-            below = "z" if not number else f"v{number - 1}"
-            connection.execute(f"CREATE VIEW v{number} AS SELECT x.a FROM {below} x, {below} y")
-        for number in range(100):
-            connection.execute(f"CREATE VIEW w{number} AS SELECT x.a FROM v5 x, v4 y, v3 z")
+    below = ["z", *(f"v{number}" for number in range(5))]
+    views = [f"CREATE VIEW v{number} AS SELECT x.a FROM {name} x, {name} y" for number, name in enumerate(below)]
+    views += [f"CREATE VIEW w{number} AS SELECT x.a FROM v5 x, v4 y, v3 z" for number in range(100)]
+    path = write_database(tmp_path / "views.sqlite", "CREATE TABLE z (a)", *views)
     begin = time.monotonic()
     schema = read_database_schema(path, seconds=1)
     assert time.monotonic() - begin < 4
@@ -135,16 +126,19 @@ def test_an_interrupted_query_ends_at_once():
 
 @pytest.mark.long
 def test_hostile_views_and_generated_columns_end(tmp_path):
-    path = tmp_path / "hostile.sqlite"
     long = "instr(zeroblob(60000 + a), zeroblob(30000) || x'01')"
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(f"CREATE TABLE t (a, g AS ({long}), s TEXT)")
-        connection.execute("INSERT INTO t (a, s) VALUES (1, printf('%.*c', 3000000, 'x'))")
-        connection.execute(f"CREATE VIEW slow AS {COUNTED} SELECT {long.replace('+ a', '+ x % 9')} i FROM c, t")
-        connection.execute("CREATE VIEW trimmed AS SELECT trim(s, substr(s, 2) || 'y') FROM t")
-        for number in range(1, 31):
-            below = f"v{number - 1}" if number > 1 else "t"
-            connection.execute(f"CREATE VIEW v{number} AS SELECT a FROM {below} UNION ALL SELECT a FROM {below}")
+    below = ["t", *(f"v{number}" for number in range(1, 30))]
+    path = write_database(
+        tmp_path / "hostile.sqlite",
+        f"CREATE TABLE t (a, g AS ({long}), s TEXT)",
+        "INSERT INTO t (a, s) VALUES (1, printf('%.*c', 3000000, 'x'))",
+        f"CREATE VIEW slow AS {COUNTED} SELECT {long.replace('+ a', '+ x % 9')} i FROM c, t",
+        "CREATE VIEW trimmed AS SELECT trim(s, substr(s, 2) || 'y') FROM t",
+        *(
+            f"CREATE VIEW v{n} AS SELECT a FROM {name} UNION ALL SELECT a FROM {name}"
+            for n, name in enumerate(below, 1)
+        ),
+    )
     before = path.read_bytes()
     begin = time.thread_time()
     schema = read_database_schema(path, seconds=1)

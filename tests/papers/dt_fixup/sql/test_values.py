@@ -1,13 +1,11 @@
 """Texts that columns hold, and the words of questions that are linked to them."""
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
-from music_questions import ENTRY, write_release
+from music_questions import ENTRY, write_database, write_release
 
 from mate_cli.errors import DataError
 from mate_cli.papers.dt_fixup.datasets.spider_questions import Spider
@@ -25,22 +23,13 @@ ROWS = [
 ]
 
 
-def made(path: Path, *statements: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(path)) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-    return path
-
-
 def held(schema):
     return {column.original: texts for column, texts in zip(schema.columns, schema.values, strict=True) if texts}
 
 
 @pytest.fixture
 def music(tmp_path):
-    return made(tmp_path / "music.sqlite", *ROWS)
+    return write_database(tmp_path / "music.sqlite", *ROWS)
 
 
 def test_columns_have_their_different_texts_and_no_numbers_or_blobs(music):
@@ -51,7 +40,7 @@ def test_columns_have_their_different_texts_and_no_numbers_or_blobs(music):
 
 
 def test_names_may_be_anything_that_sql_allows(tmp_path):
-    path = made(
+    path = write_database(
         tmp_path / "odd.sqlite",
         'CREATE TABLE "a ""b" ("select" TEXT, "x.y" TEXT)',
         """INSERT INTO "a ""b" VALUES ('p', 'q')""",
@@ -67,7 +56,7 @@ def test_a_column_that_the_file_lacks_has_no_texts(music, tmp_path):
 def test_no_more_texts_than_the_limit_and_no_prose(tmp_path, monkeypatch):
     monkeypatch.setattr(database, "MAX_TEXTS", 3)
     rows = [f"INSERT INTO t VALUES ('a{n}', 'b', 'c', '{'long ' * 30}')" for n in range(9)]
-    path = made(tmp_path / "t.sqlite", "CREATE TABLE t (a TEXT, b TEXT, c TEXT, d TEXT)", *rows)
+    path = write_database(tmp_path / "t.sqlite", "CREATE TABLE t (a TEXT, b TEXT, c TEXT, d TEXT)", *rows)
     found = held(with_values(read_database_schema(path), path))
     assert {name: len(texts) for name, texts in found.items()} == {"a": 3, "b": 1, "c": 1}
 
@@ -75,7 +64,7 @@ def test_no_more_texts_than_the_limit_and_no_prose(tmp_path, monkeypatch):
 def test_what_is_read_depends_on_rows_and_not_on_time(tmp_path, monkeypatch):
     monkeypatch.setattr(database, "MAX_ROWS", 5)
     rows = [f"INSERT INTO t VALUES ('a{n}')" for n in range(9)]
-    made(tmp_path / "t.sqlite", "CREATE TABLE t (a TEXT)", *rows)
+    write_database(tmp_path / "t.sqlite", "CREATE TABLE t (a TEXT)", *rows)
     schema = read_database_schema(tmp_path / "t.sqlite")
     assert held(with_values(schema, tmp_path / "t.sqlite"))["a"] == ("a0", "a1", "a2", "a3", "a4")
 
@@ -83,7 +72,7 @@ def test_what_is_read_depends_on_rows_and_not_on_time(tmp_path, monkeypatch):
 def test_columns_without_values_are_named_and_those_after_them_read(tmp_path):
     numbers = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
     views = [f"CREATE VIEW v AS {numbers} SELECT max(x) x FROM c", f"CREATE VIEW w AS {numbers} SELECT 'a' y FROM c"]
-    path = made(tmp_path / "t.sqlite", "CREATE TABLE t (a TEXT)", "INSERT INTO t VALUES ('b')", *views)
+    path = write_database(tmp_path / "t.sqlite", "CREATE TABLE t (a TEXT)", "INSERT INTO t VALUES ('b')", *views)
     schema = read_database_schema(path)
     known = with_values(schema, path)
     assert held(known) == {"a": ("b",), "y": ("a",)}
@@ -125,7 +114,7 @@ def test_spider_reads_databases_where_they_are(tmp_path):
     with pytest.raises(DataError, match="no databases to read values from") as refused:
         Spider(root, values=True).examples("train")
     assert "encoding.values=false" in refused.value.remedy
-    made(root / "database" / "music" / "music.sqlite", *ROWS)
+    write_database(root / "database" / "music" / "music.sqlite", *ROWS)
     spider = Spider(root, values=True)
     assert held(spider.examples("dev")[0].schema)["name"] == ("Ella", "Joni Mitchell")
     assert spider.facts == {"databases with values": "1 of 1"}
