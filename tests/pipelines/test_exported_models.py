@@ -343,5 +343,3 @@ def test_a_network_can_be_made_from_its_configuration_alone(tmp_path):
     again.save_pretrained(tmp_path / "again")
     loaded = AutoModel.from_pretrained(tmp_path / "again", dtype=torch.bfloat16)
     assert loaded.dtype == torch.bfloat16
-    with pytest.raises(TypeError, match="unexpected keyword argument 'load_in_4bit'"):
-        AutoModel.from_pretrained(tmp_path / "again", load_in_4bit=True)

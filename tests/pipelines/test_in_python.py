@@ -129,7 +129,6 @@ def test_random_states_stay_as_they_were(exports):
     [
         (lambda load: load(device="cuda:99"), "device"),
         (lambda load: load(device="nowhere"), "device"),
-        (lambda load: load(dtype="int8"), "dtype"),
         (lambda load: load().predict(FRAME, [None]), "is not a question"),
         (lambda load: mate_cli.Mate("exported"), "Mate: parts is missing. Give Parts: see help.Mate."),
         (lambda load: load().predict(5, "who?"), "int is not a table"),
@@ -173,22 +172,12 @@ def test_no_question_has_no_answer(mate):
     assert mate.predict(FRAME, []) == []
 
 
-@pytest.mark.long
-def test_a_run_trains_in_another_thread(tmp_path):
-    words = ["experiment=quickstart_cells", "debug=fast", "logger=none", "trainer.max_steps=1"]
-    with ThreadPoolExecutor(1) as pool:
-        record = pool.submit(mate_cli.train, [*words, f"paths.outputs={tmp_path}", f"paths.cache={tmp_path}"]).result()
-    assert record.status == "finished"
-
-
-def test_training_gives_the_record_back(tmp_path):
+def test_training_in_another_thread_gives_the_record_back(tmp_path):
     words = ["experiment=quickstart_cells", "debug=fast", "logger=none", f"paths.outputs={tmp_path}", "name=a"]
-    record = mate_cli.train([*words, f"paths.cache={tmp_path}"])
-    assert (record.status, record.experiment, record.folder) == (
-        "finished",
-        "quickstart_cells",
-        tmp_path / "train/quickstart_cells/a",
-    )
+    with ThreadPoolExecutor(1) as pool:
+        record = pool.submit(mate_cli.train, [*words, f"paths.cache={tmp_path}"]).result()
+    assert (record.status, record.experiment) == ("finished", "quickstart_cells")
+    assert record.folder == tmp_path / "train/quickstart_cells/a"
     assert record.metrics["dev/hits@1"] >= 0
     assert isinstance(mate_cli.Mate.from_pretrained(record.folder), torch.nn.Module)
 

@@ -54,7 +54,7 @@ def test_a_call_that_fails_leaves_nothing_behind(exports, given):
     assert len(model(**given, **LAYERS).hidden_states) == model.config.num_hidden_layers + 1
 
 
-@pytest.mark.parametrize("requested", [{"output_attentions": True}, {"output_hidden_states": True}, LAYERS])
+@pytest.mark.parametrize("requested", [{}, {"output_attentions": True}, {"output_hidden_states": True}, LAYERS])
 def test_requested_layers_can_be_learnt_from_with_checkpointing(exports, given, requested):
     model = ForTables.from_pretrained(exports("cells"))
     labels = (given["token_type_ids"][..., 1] == 1).long()
@@ -68,7 +68,9 @@ def test_requested_layers_can_be_learnt_from_with_checkpointing(exports, given, 
         return {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
 
     plain = gradients()
+    assert any(name.startswith("head.") for name in plain)
     model.activation_checkpointing_enable()
+    assert model.is_activation_checkpointing
     again = gradients()
     assert plain.keys() == again.keys()
     for name, gradient in plain.items():

@@ -167,25 +167,6 @@ def test_a_vocabulary_that_cannot_grow_stays_as_it_was(exports, name, load, reas
     assert all(torch.equal(tensor, after[key]) for key, tensor in before.items())
 
 
-def test_gradients_are_the_same_with_checkpointing(exports, given):
-    torch.manual_seed(0)
-    model = ForTables.from_pretrained(exports("cells"))
-    labels = (given["token_type_ids"][..., 1] == 1).long()
-
-    def gradients():
-        model.zero_grad()
-        model(**given, labels=labels).loss.backward()
-        return {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
-
-    plain = gradients()
-    model.activation_checkpointing_enable()
-    assert model.is_activation_checkpointing
-    kept = gradients()
-    assert plain.keys() == kept.keys()
-    assert any(name.startswith("head.") for name in kept)
-    assert all(torch.equal(one, kept[name]) for name, one in plain.items())
-
-
 @torch.no_grad()
 def test_a_batch_gives_what_its_examples_give(exports, given):
     model = ForTables.from_pretrained(exports("cells"))
