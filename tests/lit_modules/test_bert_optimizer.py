@@ -88,16 +88,6 @@ def test_its_state_can_be_saved_and_loaded():
     torch.testing.assert_close(moved(reloaded), moved(lambda model, optimizer: optimizer))
 
 
-def test_the_rate_falls_to_the_decay_after_the_warm_up():
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
-    schedule, rates = BertLinear(warmup=0.4).build(optimizer, 10), []
-    for _ in range(10):
-        rates.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        schedule.step()
-    assert rates == pytest.approx([0.25, 0.25, 0.5, 0.75, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
-
-
 def test_the_configuration_is_that_of_the_reference():
     config = composed(config_dir(), "train", ["optimizer=bert_adamw", "scheduler=bert_linear"])
     recipe = instantiate(config.optimizer)
