@@ -60,8 +60,13 @@ class Checkpoints(pl.callbacks.Checkpoint):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the best score, its step and the run identifier, which a resumed run restores."""
-        best = {"best_score": self.best_score, "best_step": self.best_step}
-        return {"run": self.run, "order": ORDER_VERSION, **best, "stopped": self.stopped}
+        return {
+            "run": self.run,
+            "order": ORDER_VERSION,
+            "best_score": self.best_score,
+            "best_step": self.best_step,
+            "stopped": self.stopped,
+        }
 
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]

@@ -107,8 +107,12 @@ def sha256(path: Path) -> str:
 
 
 KINDS: dict[str, type] = {
-    **{"global_step": int, "state_dict": dict, "loops": dict, "callbacks": dict},
-    **{"optimizer_states": list, "lr_schedulers": list},
+    "global_step": int,
+    "state_dict": dict,
+    "loops": dict,
+    "callbacks": dict,
+    "optimizer_states": list,
+    "lr_schedulers": list,
 }
 """Keys of `last.ckpt` that Lightning needs to resume a run, and the types of their values."""
 
