@@ -71,5 +71,5 @@ class PassageReading(SpanReading):
         answerable = {name: example for name, example in examples.items() if example.answer}
         references = {name: example.answer.texts for name, example in answerable.items() if example.answer}
         groups = group_by_subset(answerable)
-        scored = [prediction for prediction in predictions if prediction.example_id in answerable]
-        return score_reading(self.answers(scored, answerable), references, groups if len(groups) > 1 else {})
+        answered = [prediction for prediction in predictions if prediction.example_id in answerable]
+        return score_reading(self.answers(answered, answerable), references, groups if len(groups) > 1 else {})

@@ -142,10 +142,10 @@ class EvidenceSerializer(Serializer):
         node_pieces = self._laid_out(example, table_parts)
         if not node_pieces:
             return EncodingFailure(example.example_id, "the table has no text")
-        nodes = [piece.text.node for piece in node_pieces]
-        lengths = [len(piece.ids) for piece in node_pieces]
+        nodes = [encoded_node.text.node for encoded_node in node_pieces]
+        lengths = [len(encoded_node.ids) for encoded_node in node_pieces]
         ids, segments, sentences = (
-            np.concatenate([getattr(piece, name) for piece in node_pieces]) for name in ("ids", "segments", "sentences")
+            np.concatenate([getattr(node, name) for node in node_pieces]) for name in ("ids", "segments", "sentences")
         )
         if self.label == "answer":
             labels = label_answers(example, node_pieces, self._cache)
@@ -307,9 +307,9 @@ class _TableCache:
 
 def _count_truncated(example: TableExample, node_pieces: Sequence[NodePieces]) -> np.ndarray:
     """Count truncated nodes, omitted rows and omitted rows with the answer, in the order of `TRUNCATION_COUNTS`."""
-    rows = {piece.text.node.row for piece in node_pieces}
+    rows = {encoded_node.text.node.row for encoded_node in node_pieces}
     answers = {row for row, _ in example.answer.coordinates} if example.answer else set()
-    truncated_nodes = sum(piece.is_cut for piece in node_pieces)
+    truncated_nodes = sum(encoded_node.is_cut for encoded_node in node_pieces)
     return np.array([truncated_nodes, len(example.table.rows) - len(rows), 0, len(answers - rows)], np.int32)
 
 
