@@ -369,7 +369,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return gather_predictions(predictions)
 
     def find_prunings(self, predictions: Sequence[Prediction]) -> dict[str, Pruning]:
-        """Return statistics of token pruning, such as the number of remaining tokens, of predicted examples, by example id.
+        """Return statistics of token pruning, such as the number of remaining tokens, by example id.
 
         Args:
             predictions: predictions that `collect_predictions` returned.
