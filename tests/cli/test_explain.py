@@ -118,10 +118,11 @@ def test_the_values_of_a_run_are_explained_by_its_overrides(stage, tmp_path, mon
 
 def test_a_value_that_its_files_no_longer_set_is_that_of_the_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "foreign_net.py").write_text("raise SystemExit('imported')\n")
+    (tmp_path / "foreign_net.py").write_text("open('imported', 'w').close()\n")
     foreign = "origin: {overrides: ['model._target_=foreign_net.Net', 'hydra.searchpath=[pkg://x]', 'model=tapas']}\n"
     (tmp_path / "config.yaml").write_text(f"{foreign}trainer: {{max_steps: 7}}\n")
     assert main(["explain", str(tmp_path), "model.size"]) == 0
+    assert not (tmp_path / "imported").exists()
     capsys.readouterr()
     assert main(["explain", str(tmp_path), "trainer.max_steps"]) == 0
     first, *_, last = capsys.readouterr().out.splitlines()
