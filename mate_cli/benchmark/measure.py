@@ -225,7 +225,7 @@ def count_down(parts: Mapping[str, Part], seconds: float) -> Iterator[tuple[str,
         parts: parts by name, in order.
         seconds: approximate maximum time of one part in seconds.
     """
-    console = Console(stderr=True)
+    console = Console(stderr=True, highlight=False)
     total = len(parts) * seconds
     if total > MINUTE:
         text = f"{len(parts)} cases to measure, at most about {time_text(total)}"

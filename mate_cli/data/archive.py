@@ -290,6 +290,9 @@ class ReleaseFiles:
         self._packed_folder, self._places = cache(self._pack_folder), cache(self._index_paths)
         self._members: dict[tuple[Path, str], bytes] = {}
 
+    def __reduce__(self) -> tuple[type[ReleaseFiles], tuple[Path, Sequence[str]]]:
+        return ReleaseFiles, (self._root, self._patterns)  # Caches of methods cannot be pickled.
+
     def has(self, file: str) -> bool:
         """Return whether the release contains a file.
 

@@ -1,6 +1,7 @@
 """A dataset is one folder: whoever lists datasets finds it there, and nowhere else is anything to edit."""
 
 import json
+import pickle
 import sys
 from dataclasses import replace
 
@@ -174,7 +175,7 @@ def test_every_folder_has_its_configuration_and_its_reader(info):
     settings = yaml.safe_load((config_dir() / "data" / f"{info.name}.yaml").read_text())
     assert (settings["_target_"], settings["name"]) == (info.target, info.name)
     dataset = info.open("nowhere")
-    assert dataset.name == info.name
+    assert pickle.loads(pickle.dumps(dataset)).name == dataset.name == info.name
     assert set(getattr(dataset, "split_files", info.splits)) == set(info.splits)
 
 

@@ -161,6 +161,7 @@ WRONG = {
     "row 0 of the table has 3 cells under 1 headers": {"question": "who?", "table": [["a"], [1, 2, 3]]},
     "the table has no cell [5, 0], but 3 rows, 2 columns": {**ASKED, "coordinates": [[5, 0]]},
     "[0, cost] is not a row and column; columns here: region, sales": {**ASKED, "coordinates": [[0, "cost"]]},
+    "coordinates should be a list of [row, column]": {**ASKED, "coordinates": 0},
     "label is perhaps, not 1 or 0": {**ASKED, "label": "perhaps"},
     "many is not a number": {**ASKED, "number": "many"},
     "aggregation is product": {**ASKED, "number": 3, "aggregation": "product"},

@@ -14,8 +14,15 @@ from mate_cli.errors import ConfigError
 from mate_cli.reports.compare.configuration import Options
 from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.compare.significance import compare_with, crossed_p, find_groups, holm, paired_bootstrap
-from mate_cli.reports.compare.statistics import summarize
+from mate_cli.reports.compare.significance import (
+    compare_with,
+    crossed_p,
+    effective_size,
+    find_groups,
+    holm,
+    paired_bootstrap,
+)
+from mate_cli.reports.compare.statistics import wilson_interval
 from mate_cli.reports.export.data_files import report_json, report_markdown
 from mate_cli.reports.export.latex import report_latex
 from mate_cli.reports.format import NOTHING
@@ -193,14 +200,27 @@ def build(root, hits):
     return group_runs(load_runs([root]).runs)
 
 
-def test_the_interval_of_a_score_is_a_bootstrap_over_tables(tmp_path):
-    hits = [1.0, 1.0, 1.0, 0.0, 0.0, 0.0] * 10
-    rows = [question_row(number, hits=hit) for number, hit in enumerate(hits)]
+@pytest.mark.parametrize("tables", [8, 50])
+def test_intervals_of_scores_cover_the_truth_as_often_as_promised(tables):
+    """Tables of 1 to 8 questions with a share of correct answers of their own; by question, 79 % are covered."""
+    rng, covered = np.random.default_rng(1), 0
+    for _ in range(2000):
+        owners = np.repeat(np.arange(tables), rng.integers(1, 9, tables))
+        scores = (rng.random(len(owners)) < rng.beta(7 / 6, 7 / 6, tables)[owners]).astype(float)
+        low, high = wilson_interval(scores.mean(), effective_size(scores, owners))
+        covered += low <= 0.5 <= high
+    assert 0.93 < covered / 2000 < 0.97
+
+
+@pytest.mark.parametrize(("hits", "size"), [([1, 1, 1, 0, 0, 0], 20), ([1] * 6, 60), ([0, 1, 1] * 2, 60)])
+def test_the_interval_of_a_score_is_that_of_its_effective_questions(tmp_path, hits, size):
+    """60 questions about 20 tables count as 20 if each table is wholly right or wholly wrong (a few less, by t)."""
+    rows = [question_row(number, hits=float(hit)) for number, hit in enumerate(hits * 10)]
     write_rows(build_run(tmp_path / "a", data={"dev": 60}, metrics={}), rows)
     (note,) = result_view(build_report([tmp_path], published=False).tables[0]).notes
-    low, high = map(float, re.search(r"over tables: ([\d.]+) to ([\d.]+) for 50.0 on .* 20 tables", note).groups())
-    independent = summarize([0.5], questions=60).interval
-    assert high - low > 150 * (independent[1] - independent[0])
+    low, high = map(float, re.search(r": ([\d.]+) to ([\d.]+) for .* on 60 .* 20 tables", note).groups())
+    expected = wilson_interval(np.mean(hits), size)
+    assert [low / 100, high / 100] == pytest.approx(expected, abs=0.02 if size < 60 else 0.001)
 
 
 def test_what_cannot_be_compared_is_said(tmp_path):

@@ -141,7 +141,7 @@ def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[Load
     # Measurements of a benchmark are not results of a run.
     training_runs = [run for run in runs if run.text("command") != "benchmark"]
     if not training_runs:
-        raise RunError("contains benchmarks, but no runs", remedy="Start one with `mate train experiment=<name>`")
+        raise RunError("only benchmarks were found, no runs", remedy="Start one with `mate train experiment=<name>`")
     runs_with_status = tuple(run for run in training_runs if not options.status or run.status in options.status)
     if not runs_with_status:
         problem = f"none of the {plural(len(training_runs), 'run')} is {' or '.join(options.status)}"

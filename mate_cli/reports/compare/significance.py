@@ -273,6 +273,29 @@ def allows_bootstrap(tables: np.ndarray) -> bool:
     return len(tables) >= MIN_QUESTIONS and len(np.unique(tables)) >= MIN_TABLES
 
 
+def effective_size(scores: Sequence[float], tables: np.ndarray) -> float:
+    """Compute the number of independent questions whose mean score is as uncertain as that of these questions.
+
+    It is the number of questions divided by the design effect: the variance of the mean if whole tables are sampled,
+    relative to the variance if questions are sampled. A design effect below 1 counts as 1.
+
+    Source: Korn and Graubard 1998, "Confidence intervals for proportions with small expected number of positive counts
+    estimated from survey data" (also the factor for few tables).
+
+    Args:
+        scores: [questions] score of each question.
+        tables: [questions] index of each question's table, from 0.
+    """
+    from scipy import stats
+
+    deviations, count = np.array(scores) - np.mean(scores), int(tables.max()) + 1
+    if np.ptp(deviations) < SAME or count < 2:
+        return len(deviations)
+    effect = (np.bincount(tables, deviations) ** 2).sum() / (deviations**2).sum() * count / (count - 1)
+    widening = stats.t.ppf(1 - LEVEL / 2, count - 1) / stats.t.ppf(1 - LEVEL / 2, len(deviations) - 1)
+    return len(deviations) / max(1.0, effect * widening**2)
+
+
 def run_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, np.ndarray]:
     """Return the score of each given question, for each run of a configuration.
 

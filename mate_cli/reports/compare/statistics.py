@@ -66,18 +66,11 @@ class Summary:
     def interval(self) -> tuple[float, float] | None:
         """The 95 % confidence interval that results from the finite number of questions.
 
-        The value is None if the number is not a share. If scores per question are between 0 and 1, as with F1, the
-        exact interval is at most as wide.
-
-        Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference", for binary outcomes
-        (each question is correct or incorrect).
+        The value is None if the number is not a share.
         """
         if not self.questions or not 0 <= self.center <= 1:
             return None
-        z2 = NormalDist().inv_cdf(0.975) ** 2 / self.questions
-        middle = (self.center + z2 / 2) / (1 + z2)
-        half = math.sqrt(z2 * self.center * (1 - self.center) + z2 * z2 / 4) / (1 + z2)
-        return max(0.0, middle - half), min(1.0, middle + half)
+        return wilson_interval(self.center, self.questions)
 
     def is_close(self, other: Summary) -> bool:
         """Return whether another score differs by at most the spread or the sampling noise.
@@ -95,6 +88,24 @@ class Summary:
         (_, low), (high, _) = (other_interval, interval) if self.center > other.center else (interval, other_interval)
         lower, upper = sorted((self.center, other.center))
         return distance <= math.hypot(low - lower, upper - high)
+
+
+def wilson_interval(share: float, questions: float) -> tuple[float, float]:
+    """Compute the 95 % confidence interval of the share of correct answers.
+
+    If scores per question are between 0 and 1, as with F1, the exact interval is at most as wide.
+
+    Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference", for binary outcomes
+    (each question is correct or incorrect).
+
+    Args:
+        share: mean score, from 0 to 1.
+        questions: number of independent questions.
+    """
+    z2 = NormalDist().inv_cdf(0.975) ** 2 / questions
+    middle = (share + z2 / 2) / (1 + z2)
+    half = math.sqrt(z2 * share * (1 - share) + z2 * z2 / 4) / (1 + z2)
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def is_finite(value: float) -> bool:

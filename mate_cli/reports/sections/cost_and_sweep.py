@@ -12,7 +12,7 @@ from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.configuration import Configuration, settings
 from mate_cli.reports.compare.names import TARGET
 from mate_cli.reports.compare.report import Report, state_text
-from mate_cli.reports.compare.statistics import Summary
+from mate_cli.reports.compare.statistics import ROUNDING, Summary
 from mate_cli.reports.compare.tables import PublishedResult, paper_cell, published_results
 from mate_cli.reports.format import count_text, duration_text, flops_text, rate_text
 from mate_cli.reports.sections.results import blocks_of, group_data, list_scores, metric_data, score_cell
@@ -336,6 +336,7 @@ def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> floa
     """
     counts, deviations = np.bincount(places), np.array([run.score for run in runs])
     deviations -= deviations.mean()
+    deviations[abs(deviations) < ROUNDING] = 0  # The mean of equal scores may differ from them in the last digit.
     total = float((deviations**2).sum())
     return float((np.bincount(places, deviations) ** 2 / counts).sum()) / total if total else 0.0
 

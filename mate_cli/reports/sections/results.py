@@ -11,8 +11,8 @@ from mate_cli.metrics.specs import USER_KIND, MetricName, subset_specs
 from mate_cli.reports.compare.configuration import Configuration, known_metrics
 from mate_cli.reports.compare.questions import question_scores
 from mate_cli.reports.compare.report import Report, preference
-from mate_cli.reports.compare.significance import Difference, allows_bootstrap, index_tables, paired_bootstrap
-from mate_cli.reports.compare.statistics import Summary, is_finite
+from mate_cli.reports.compare.significance import Difference, effective_size, index_tables
+from mate_cli.reports.compare.statistics import Summary, is_finite, wilson_interval
 from mate_cli.reports.compare.tables import (
     PublishedResult,
     ResultRow,
@@ -92,8 +92,8 @@ def result_view(table: ResultTable, *, wide: bool = False) -> View:
 def noise_notes(table: ResultTable) -> Iterator[str]:
     """Yield notes on the 95 % interval of the first score of each split.
 
-    The interval results from the number of questions and tables. It is a bootstrap over tables if the runs have
-    predictions, else Wilson's interval of independent questions. No note is yielded if no score is a share.
+    The interval is Wilson's, with the effective number of questions if the runs have predictions, because questions
+    about one table are not independent. No note is yielded if no score is a share.
     """
     intervals: dict[str, list[str]] = {}
     for split in dict.fromkeys(column.split for column in table.columns):
@@ -104,12 +104,11 @@ def noise_notes(table: ResultTable) -> Iterator[str]:
             metric, ends, method = table.columns[index], cell.interval, "by the number of questions (Wilson's binomial)"
             subject = plural(cell.questions or 0, f"{split} question")
             scores = question_scores(group, metric.full)
-            owners = index_tables(scores)
-            if len(scores) == cell.questions and allows_bootstrap(owners):
-                estimate = paired_bootstrap([*scores.values()], owners)
-                shift, method = cell.center - estimate.difference, "by a bootstrap over tables"
-                ends = (max(shift + estimate.low, 0.0), min(shift + estimate.high, 1.0))
-                subject += f" about {estimate.tables:,} tables"
+            if len(scores) == cell.questions:
+                tables = index_tables(scores)
+                ends = wilson_interval(cell.center, effective_size([*scores.values()], tables))
+                method = "by the number of questions and tables (Wilson's binomial)"
+                subject += f" about {tables.max() + 1:,} tables"
             score, low, high = map(metric.spec.text, (cell.center, *ends))
             intervals.setdefault(method, []).append(f"{low} to {high} for {score} on {subject}")
     yield from (f"95 % interval {method}: {'; '.join(texts)}" for method, texts in intervals.items())

@@ -19,8 +19,8 @@ from mate_cli.reports.view import Column, Mark, ReportSection, Row, View, ViewCe
 COLUMNS = tuple(map(Column, ("Score", "Perturbed", "Change", "95 % interval", "Questions", "Tables", "Seeds")))
 NOTE = (
     "change of the score on the same questions, mean over runs and seeds; the interval is of a paired bootstrap over "
-    "tables; marks are of p < 0.05 after Holm's correction for the rows; questions whose answer a perturbation may "
-    "change are excluded"
+    "tables; marks are of p < 0.05 after Holm's correction for the rows, and intervals are not corrected; questions "
+    "whose answer a perturbation may change are excluded"
 )
 
 

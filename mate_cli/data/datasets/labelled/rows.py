@@ -312,8 +312,9 @@ def build_example(row: LabelledRow, name: str, tables: RowTables) -> TableExampl
 
 
 def _answer(row: LabelledRow, table: Table) -> Answer | None:
-    pairs = row.parse("coordinates") or ()
-    cells = tuple(find_cell(table, pair) for pair in (pairs if isinstance(pairs, (list, tuple)) else [pairs]))
+    pairs = row.parse("coordinates")
+    pairs = () if pairs is None else pairs if isinstance(pairs, (list, tuple)) else [pairs]
+    cells = tuple(find_cell(table, pair) for pair in pairs)
     texts = row.texts("answer")
     label, number = _label(row), _number(row, table)
     aggregation = row.text("aggregation").lower() or None
