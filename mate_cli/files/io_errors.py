@@ -18,8 +18,9 @@ DISK_FULL_HINT, NO_ACCESS_HINT = "Free space, and run it again", "Check the perm
 OS_ERROR_HINTS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), DISK_FULL_HINT),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), NO_ACCESS_HINT),
+    errno.ENAMETOOLONG: "Use a shorter name",
 }
-"""Hints for the error numbers (errno) of full, read-only or inaccessible disks."""
+"""Hints for the error numbers (errno) of full, read-only or inaccessible disks, and of long names."""
 
 
 REDUCE_MEMORY_HINT = "Lower hardware.micro_batch or encoding.max_tokens"

@@ -77,3 +77,17 @@ def test_dropout_on_a_card_follows_the_seed_and_keeps_the_mean(backend):
     assert not torch.equal(dropped(1)[0], dropped(2)[0])
     mean = torch.stack([dropped(seed)[0] for seed in range(64)]).mean(0)
     assert float((mean - results(backend, batch, inputs, "cuda")[0]).abs().mean()) < 0.05
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_the_comparison_itself(name, dtype):
+    check(Segments(), "cpu", name, 64, dtype)
+    with pytest.raises(AssertionError):
+        check(_Wrong(), "cpu", name, 64, dtype)
+
+
+class _Wrong(Sdpa):
+    def forward(self, qkv, plan, key_bias=None, dropout=0.0):
+        return super().forward(qkv * 1.1, plan, key_bias, dropout)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
+import yaml
 
 from mate_cli.cli.app import main
 from mate_cli.cli.config.reference import Setting, explain_keys, read_keys, type_text
@@ -105,28 +108,57 @@ def test_a_key_of_one_stage_and_the_file_that_sets_it(capsys):
 def test_the_values_of_a_run_are_explained_by_its_overrides(stage, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     experiment = "experiment=quickstart" if stage else "experiment=quickstart_cells"
-    spec = resolve([experiment, f"{stage}optimizer.lr=5e-4", f"paths.outputs={tmp_path}", "model=tapas", "name=mine"])
-    run, _ = prepare_run(spec)
-    assert main(["explain", str(run.path), f"{stage}optimizer.lr"]) == 0
-    first, *_, last = capsys.readouterr().out.splitlines()[bool(stage) :]
-    assert (first, last.split()) == ("optimizer.lr = 0.0005", ["typed", "5e-4"])
+    lr = f"{stage}optimizer.lr=5e-4"
+    run, _ = prepare_run(resolve([experiment, lr, f"paths.outputs={tmp_path}", "model=tapas", "name=mine"]))
+    assert main(["explain", str(run.path), f"{stage}optimizer.lr", f"{stage}model.size"]) == 0
+    *lines, command = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[:2]] == [[f"{stage}optimizer.lr", "=", "0.0005"], ["set", "by", lr]]
+    assert lines[3].split() == ["set", "by", "model=tapas"]
+    assert main(shlex.split(command.partition("mate ")[2])) == 0
+    assert "typed" in capsys.readouterr().out
     assert main(["explain", str(run.path)]) == 0
-    assert "optimizer.lr = 0.0005" in capsys.readouterr().out
-    assert main(["explain", str(run.path), "seed", "seed=2"]) == 2
-    assert "seed=2: " in capsys.readouterr().err
+    assert f"{stage}optimizer.lr = 0.0005" in capsys.readouterr().out
+    assert main(["explain", str(run.path), "sed"]) == 2
+    assert "Did you mean seed?" in capsys.readouterr().err
 
 
-def test_a_value_that_its_files_no_longer_set_is_that_of_the_run(tmp_path, monkeypatch, capsys):
+LOAD = "open('imported', 'w').close()\n"
+FOREIGN = {
+    "a class": ["model._target_=foreign_net.Net"],
+    "a path": ["hydra.searchpath=[pkg://x]"],
+    "an option outside of conf": ["model=../../../../{folder}/foreign"],
+    "trust": ["experiment=quickstart", "trust=foreign_net", "stages.cell_selection.run={folder}"],
+    "many digits": [f"seed={'1' * 5000}"],
+    "many brackets": [f"x={'[' * 3000}"],
+    "a long name": [f"stages.cell_selection.run={'a' * 400}"],
+    "a variable": ["optimizer.lr='${{oc.env:NOPE}}'"],
+    "lines": ["seed=\x1b[31m7\nerror: no"],
+    "no list": "abc",
+    "numbers": [1],
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_nothing_of_a_foreign_run_is_composed_or_imported(case, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "foreign_net.py").write_text("open('imported', 'w').close()\n")
-    foreign = "origin: {overrides: ['model._target_=foreign_net.Net', 'hydra.searchpath=[pkg://x]', 'model=tapas']}\n"
-    (tmp_path / "config.yaml").write_text(f"{foreign}trainer: {{max_steps: 7}}\n")
-    assert main(["explain", str(tmp_path), "model.size"]) == 0
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "foreign_net.py").write_text(LOAD)
+    (tmp_path / "foreign.yaml").write_text("_target_: foreign_net.Net\n")
+    found = FOREIGN[case]
+    overrides = [one.format(folder=tmp_path) if isinstance(one, str) else one for one in found or []]
+    values = {"seed": 7, "stages": [1], "origin": {"overrides": found if isinstance(found, str) else overrides}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values if found else {"seed": 7}))
+    code = main(["explain", str(tmp_path), "seed"])
+    out, err = capsys.readouterr()
+    assert (code, len(err.splitlines())) in ((0, 0), (2, 1))
+    assert code == 0 or f"{tmp_path}/config.yaml: " in err
+    assert code == 2 or (out.startswith("seed = 7\n") and len(out.splitlines()) == 3)
     assert not (tmp_path / "imported").exists()
-    capsys.readouterr()
-    assert main(["explain", str(tmp_path), "trainer.max_steps"]) == 0
-    first, *_, last = capsys.readouterr().out.splitlines()
-    assert (first, last.split()[:2]) == ("trainer.max_steps = 7", ["config.yaml", "7"])
-    (tmp_path / "config.yaml").write_text("a: 1\n")
-    assert main(["explain", str(tmp_path), "seed"]) == 2
-    assert f"{tmp_path}/config.yaml: " in capsys.readouterr().err
+
+
+def test_a_long_argument_is_no_run(capsys):
+    assert main(["explain", "seed", f"name={'a' * 300}"]) == 0
+    for words in (["explain", "a" * 300], ["train", f"model={'a' * 300}"], ["train", f"experiment={'a' * 300}"]):
+        assert main(words) == 2
+        assert "Use a shorter name" in capsys.readouterr().err

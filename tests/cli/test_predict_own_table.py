@@ -301,6 +301,15 @@ def test_sums_of_cells_are_as_people_mean_them(run, tmp_path, monkeypatch, capsy
         assert found["answer"] == answer
 
 
+def test_a_total_that_does_not_add_up_is_named(run, tmp_path, monkeypatch):
+    chosen = Selection(((0, 1), (1, 1), (2, 1)), (1.0, 1.0, 1.0), 1.0, aggregation="sum")
+    monkeypatch.setattr(TableQA, "selection", lambda *_: chosen)
+    table = write(tmp_path / "t.csv", [["k", "v"], ["n", "5"], ["s", "7"], ["Total", "13"]])
+    assert predict(f"run={run}", f"table={table}", "question=sum?", f"output={tmp_path / 'a.json'}") == 0
+    (found,) = answers(tmp_path / "a.json")
+    assert (found["value"], "'Total'" in found["warnings"][0]) == (None, True)
+
+
 def test_no_answer_is_the_same_in_the_terminal_and_in_python(run, sales, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(TableQA, "selection", lambda *_: Selection((), (), 1.0))
     monkeypatch.setattr(TableQA, "answers", lambda *_: {})

@@ -182,6 +182,12 @@ def test_what_is_wrong_with_a_row_is_said(tmp_path, problem):
     assert "mate data check data=files data.train=rows.jsonl" in str(caught.value)
 
 
+def test_a_check_lists_every_row_that_is_wrong(tmp_path):
+    rows = [{**ASKED, "answer": "north"}, *({"id": name, "table": LISTS} for name in "abc")]
+    problems = LabelledFiles(root=tmp_path, train=lines(tmp_path / "rows.jsonl", rows)).check().problems
+    assert [problem.what for problem in problems].count("has no question") == 3
+
+
 def test_two_questions_of_one_id_are_said(tmp_path):
     with pytest.raises(DataError, match="the id 'q7' occurs twice"):
         read(tmp_path, *({**ASKED, "answer": "north", "id": "q7"} for _ in range(2)))

@@ -89,6 +89,23 @@ def test_layers_are_exported_too(exports):
         torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.long
+@torch.no_grad()
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_onnx(exports, tmp_path, attention):
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    model = AutoModel.from_pretrained(exports("cells"), attn_implementation=attention)
+    given = inputs(exports, ROWS[1])
+    path = tmp_path / "mate.onnx"
+    torch.onnx.export(model, (), path, kwargs=given, dynamic_shapes=any_length(given), dynamo=True, verbose=False)
+    session = runtime.InferenceSession(path)
+    for rows in ROWS:
+        read = inputs(exports, rows)
+        found = session.run(None, {one.name: read[one.name].numpy() for one in session.get_inputs()})
+        torch.testing.assert_close(torch.from_numpy(found[0]), model(**read)[0], atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "load", "attention", "reason"),

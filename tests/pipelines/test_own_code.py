@@ -191,8 +191,11 @@ def test_states_are_of_the_attention_that_is_returned(mate):
 
 
 @torch.no_grad()
-def test_the_type_is_the_callers(run, mate):
+def test_type_and_generator_are_the_callers(run, mate):
+    torch.manual_seed(3)
     half = Mate.from_pretrained(str(run), dtype=torch.bfloat16)
+    drawn, _ = torch.rand(1), torch.manual_seed(3)
+    assert drawn == torch.rand(1)
     assert (half.dtype, half.device.type, half.training) == (torch.bfloat16, "cpu", False)
     assert Mate.from_pretrained(str(run), dtype="bfloat16").dtype == torch.bfloat16
     assert Mate.from_pretrained(str(run), dtype="auto").dtype == torch.float32

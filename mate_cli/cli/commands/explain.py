@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mate_cli.cli.config.reference import Setting, format_value, read_keys
+from mate_cli.cli.config.reference import format_value, read_keys
 from mate_cli.cli.config_dir import find_config, list_options, read_choice, top_keys, typed_config_dir
 from mate_cli.cli.help import groups_of, nearest, read_summary
 from mate_cli.cli.overrides import Override, split_flags
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.safe_load import read_yaml
-from mate_cli.quoting import quote_for_shell
+from mate_cli.quoting import format_command, quote_for_shell
 from mate_cli.runs.configuration import ORIGIN
-from mate_cli.runs.identity import find_value, flat_keys
+from mate_cli.runs.identity import flat_keys
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.reference import KeyDescription
@@ -35,9 +36,8 @@ Examples
   mate explain model model=linformer
   mate explain slots
 
-RUN is the folder of a run, such as outputs/train/quickstart/first: its values,
-and the files and overrides that set them. Without KEY: the keys that its
-overrides set.
+RUN is the folder of a run, such as outputs/train/quickstart/first: its value,
+and the overrides that set it. Without KEY: all keys that its overrides set.
 
 Of other commands: mate COMMAND --help KEY"""
 
@@ -55,49 +55,69 @@ def run_plain(arguments: Sequence[str]) -> int:
         ConfigError: if no key is named, or the key does not exist.
         RunError: if the config.yaml of the run is damaged.
     """
+    # `Path.is_file` raises an error for an argument that is longer than a file name.
+    if arguments and os.path.isfile(f"{arguments[0]}/config.yaml"):  # noqa: PTH113
+        print(explain_run(Path(arguments[0]), arguments[1:]))
+        return 0
     arguments = [str(Override.parse(argument)) for argument in arguments]
     flags, others = split_flags(arguments)
-    run = next((argument for argument in others if (Path(argument) / "config.yaml").is_file()), "")
-    keys = [argument for argument in others if argument.strip() and "=" not in argument and argument != run]
-    overrides = [argument for argument in others if "=" in argument and argument != run]
-    run_values: Mapping[str, Any] = {}
-    if run:
-        if overrides:
-            raise ConfigError("cannot be combined with a run", where=overrides[0], remedy="Leave it out")
-        run_values, overrides = _read_run(Path(run))
-    topics = [" ".join(keys)] if keys else [o.key for o in map(Override.parse, overrides) if run and not o.group]
-    if not topics:
-        key = arguments[0].partition("=")[0] if len(arguments) == 1 and not run else f"{run} trainer.val_every".strip()
+    keys = [argument for argument in others if argument.strip() and "=" not in argument]
+    if not keys:
+        key = arguments[0].partition("=")[0] if len(arguments) == 1 else "trainer.val_every"
         raise ConfigError("needs one key", where="mate explain", remedy=f"Type mate explain {key}")
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.syntax import Syntax
 
-    Syntax("train", ({*keys, run} - {""}).__contains__).check(arguments)
+    overrides = [argument for argument in others if "=" in argument]
+    Syntax("train", keys.__contains__).check(arguments)
     with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors("train", overrides, __file__):
-        print("\n\n".join(text("train", topic, overrides, run_values) for topic in topics))
+        print(text("train", " ".join(keys), overrides))
     return 0
 
 
-def _read_run(folder: Path) -> tuple[Mapping[str, Any], list[str]]:
-    """Read the values and the overrides of a run from its config.yaml.
+def explain_run(folder: Path, keys: Sequence[str]) -> str:
+    """Format the recorded value of each key of a run, with the recorded overrides that set it.
 
-    The file is untrusted, so overrides that name a class to import, or change the search path, are omitted.
+    The run may be untrusted, so its configuration is not composed, and no class is imported. The last line is the
+    command that also shows the files that set the keys.
+
+    Args:
+        folder: run folder.
+        keys: dotted keys or sections. If empty, all keys that the overrides of the run set.
+
+    Raises:
+        RunError: if config.yaml is damaged, or not that of a training run.
+        ConfigError: if the run has no such key.
     """
-    file = folder / "config.yaml"
-    values = read_yaml(file, RunError, "Give a folder below outputs/")
-    with wrap_file_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
-        overrides = [Override.parse(override) for override in values[ORIGIN]["overrides"]]
-    return values, [str(o) for o in overrides if "_target_" not in str(o) and not o.is_below("hydra")]
+    file, hint = folder / "config.yaml", "Give the folder of a training run"
+    values = read_yaml(file, RunError, hint)
+    with wrap_file_errors(file, RunError, "is not the configuration of a training run", hint):
+        overrides = [" ".join(override.split()) for override in list[str](values.pop(ORIGIN)["overrides"])]
+        leaves = flat_keys(values)
+    set_keys = {override: override.lstrip("+~").partition("=")[0] for override in overrides}
+    lines = []
+    for key in keys or [name for name in leaves if name in set_keys.values()]:
+        entries = {name: value for name, value in leaves.items() if f"{name}.".startswith(f"{key}.")}
+        if not entries:
+            raise ConfigError(f"is not a key of {file}", where=key, remedy=nearest(key, leaves) or "Leave it out")
+        for name, value in entries.items():
+            names = (f"{name}.", re.sub(r"^stages\.[^.]+\.", "", f"{name}."))
+            setters = [text for text, set_key in set_keys.items() if any(n.startswith(f"{set_key}.") for n in names)]
+            lines += [
+                f"{name} = {' '.join(format_value(value).split())}",
+                f"  set by  {', '.join(setters) or 'files of conf/'}",
+            ]
+    command = format_command("mate", "explain", *(keys[:1] or ["KEY"]), *overrides)
+    return "\n".join([*lines, f"The files that set a key: {command}"])
 
 
-def text(command: str, key: str, overrides: Sequence[str], run_values: Mapping[str, Any] | None = None) -> str:
+def text(command: str, key: str, overrides: Sequence[str]) -> str:
     """Format the explanation of a configuration key, or of all keys of a section, for the terminal.
 
     Args:
         command: command whose configuration has the key.
         key: dotted key, section, or the last component of a key if it is unique.
         overrides: overrides that select the configuration to explain.
-        run_values: values of the run with these overrides. None or empty to explain a new run.
 
     Raises:
         ConfigError: if the key does not exist.
@@ -115,9 +135,6 @@ def text(command: str, key: str, overrides: Sequence[str], run_values: Mapping[s
             entries = [
                 _name_experiment(entry, name, overrides) for entry in explain_keys(command, key, stage_overrides)
             ]
-            if run_values:
-                values = (run_values.get("stages") or {}).get(name, run_values)
-                entries = [_show_recorded(entry, values) for entry in entries]
         except ConfigError as error:
             unknown = unknown or error
             continue
@@ -144,16 +161,6 @@ def _name_experiment(entry: KeyDescription, stage: str, overrides: Sequence[str]
     origin = {"where": values["experiment"], "comment": f"stages.{stage}.overrides"}
     settings = [replace(setting, **origin) if setting.where == "typed" else setting for setting in entry.settings]
     return replace(entry, settings=tuple(settings))
-
-
-def _show_recorded(entry: KeyDescription, values: Mapping[str, Any]) -> KeyDescription:
-    """Replace the composed value of a key by the value in the config.yaml of a run.
-
-    The values differ if the machine or an earlier stage determined the value, or if a file has changed since.
-    """
-    value = format_value(find_value(values, entry.key))
-    run_setting = () if value == entry.value else (Setting("config.yaml", value, "as the run was trained"),)
-    return replace(entry, value=value, settings=(*entry.settings, *run_setting))
 
 
 def _elsewhere(command: str, key: str, overrides: Sequence[str], width: int, unknown: ConfigError) -> str:
