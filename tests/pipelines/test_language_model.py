@@ -69,6 +69,16 @@ def test_a_model_is_asked_once_and_its_answers_tokens_cost_and_time_are_recorded
     assert "m ‡" in capsys.readouterr().out
 
 
+def test_scores_on_normalized_cells_are_no_repetition_of_scores_on_cells_as_written(tmp_path, capsys):
+    with serve(answer) as server:
+        assert main(words(tmp_path, server)) == 0
+        assert main(words(tmp_path, server, "perturb=columns")) == 0
+    capsys.readouterr()
+    assert main(["compare", str(tmp_path / "out"), "html=null"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("m ")]
+    assert ["perturb=" in row for row in rows[:2]] == [False, True]
+
+
 def test_busy_failing_and_refusing_servers_are_asked_again_and_counted(tmp_path, capsys):
     def reply(text, before):
         if "how many goals for Ann" in text:

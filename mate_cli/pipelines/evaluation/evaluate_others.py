@@ -288,7 +288,11 @@ def evaluate_system(
     for split, by_id in examples.items():
         require_answers(by_id.values(), f"{title} {split}")
     perturbed_datasets = perturb_dataset(dataset, perturbations, seeds)
-    asked_dataset = dataset if perturbations else instantiate({**data, **getattr(dataset, "as_written", {})})
+    as_written = getattr(dataset, "as_written", {})
+    asked_dataset = dataset if perturbations else instantiate({**data, **as_written})
+    if as_written and perturbations:
+        # The original questions have normalized cells too, so their scores are not repetitions of other evaluations.
+        config = {**config, "perturb": list(perturbations)}
     questions = [example for split in splits for example in asked_dataset.examples(split)]
     for split, perturbed in product(splits, perturbed_datasets):
         questions += [replace(e, example_id=e.example_id + perturbed.suffix) for e in perturbed.examples(split)]

@@ -284,12 +284,12 @@ def effective_size(scores: Sequence[float], tables: np.ndarray) -> float:
 
     Args:
         scores: [questions] score of each question.
-        tables: [questions] index of each question's table, from 0.
+        tables: [questions] index of each question's table, from 0, of two tables or more.
     """
     from scipy import stats
 
     deviations, count = np.array(scores) - np.mean(scores), int(tables.max()) + 1
-    if np.ptp(deviations) < SAME or count < 2:
+    if np.ptp(deviations) < SAME:
         return len(deviations)
     effect = (np.bincount(tables, deviations) ** 2).sum() / (deviations**2).sum() * count / (count - 1)
     widening = stats.t.ppf(1 - LEVEL / 2, count - 1) / stats.t.ppf(1 - LEVEL / 2, len(deviations) - 1)

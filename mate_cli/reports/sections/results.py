@@ -104,11 +104,11 @@ def noise_notes(table: ResultTable) -> Iterator[str]:
             metric, ends, method = table.columns[index], cell.interval, "by the number of questions (Wilson's binomial)"
             subject = plural(cell.questions or 0, f"{split} question")
             scores = question_scores(group, metric.full)
-            if len(scores) == cell.questions:
-                tables = index_tables(scores)
+            tables = index_tables(scores)
+            if len(scores) == cell.questions and tables.any():  # About two tables or more.
                 ends = wilson_interval(cell.center, effective_size([*scores.values()], tables))
                 method = "by the number of questions and tables (Wilson's binomial)"
-                subject += f" about {tables.max() + 1:,} tables"
+                subject += f" about {plural(tables.max() + 1, 'table')}"
             score, low, high = map(metric.spec.text, (cell.center, *ends))
             intervals.setdefault(method, []).append(f"{low} to {high} for {score} on {subject}")
     yield from (f"95 % interval {method}: {'; '.join(texts)}" for method, texts in intervals.items())
