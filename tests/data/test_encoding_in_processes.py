@@ -113,6 +113,7 @@ def test_two_processes_that_find_the_same_missing_share_it(examples, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.skipif(not parallel.ENDS_BROKEN_POOLS, reason="this Python encodes in one process")
 @pytest.mark.parametrize(
     ("kind", "message"),
     [(Failing, "^a cell is broken. Mend it.$"), (Killed, r"was killed. Memory may be short: set hardware.prepare_w")],
