@@ -20,7 +20,7 @@ from numpy.random import Generator
 from mate_cli.data.datasets.catalogue import TableDataset
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.denotation import read_float
-from mate_cli.tables.example import TableExample, group_by_table
+from mate_cli.tables.example import DescribedExample, TableExample, group_by_table
 from mate_cli.tables.table import Cell, Table, find_table_formats
 
 FOLDER = "evaluation/perturbed"
@@ -71,7 +71,12 @@ class Perturbation:
     def find_reason(self, example: TableExample) -> str:
         """Return why a perturbation may change the answer of a question, or "" if it does not."""
         answer = example.answer
-        if type(example) is not TableExample or example.sentences or example.links or example.unjudged:
+        if (
+            type(example) not in (TableExample, DescribedExample)
+            or example.sentences
+            or example.links
+            or example.unjudged
+        ):
             return "about documents or a database"
         if re.search(rf"\b(?:{self.words})\b", _text(example), re.IGNORECASE):
             return f"about {self.about}"

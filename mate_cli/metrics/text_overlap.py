@@ -1,19 +1,22 @@
 """Metrics of free-form answers: corpus BLEU and ROUGE, of the libraries sacrebleu and rouge-score.
 
 Source: Yale-LILY/FeTaQA, `end2end/train.py`: sacreBLEU, and F1 of ROUGE without stemming. google-research/language,
-`totto/totto_eval.sh`: BLEU of texts in lower case, with <null> for a missing third reference. PARENT, the second metric
-of this script, is not computed. TableBench/TableBench, `eval_tablebench_script.py` and `metrics/custom_em_metric.py`.
+`totto/totto_eval.sh`: BLEU of texts in lower case, with <null> for a missing third reference, and PARENT of
+`totto/totto_parent_eval.py`, both without the Moses detokenizer. TableBench/TableBench, `eval_tablebench_script.py` and
+`metrics/custom_em_metric.py`.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from importlib import import_module
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, ClassVar
 
 from mate_cli.errors import MissingDependencyError
@@ -21,7 +24,7 @@ from mate_cli.metrics.exact_match import normalize_answer
 from mate_cli.metrics.specs import MetricSpec, MetricTable, Score, SubsetSpec
 from mate_cli.metrics.subsets import average_by_part, group_by_subset
 from mate_cli.metrics.system_answers import AnswerMetric, texts_of
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import DescribedExample, TableExample
 
 TEXTS = MetricTable("Free-form answers", layout="subsets")
 BLEU = MetricSpec("bleu", "BLEU", 1, order=22, importance=4, table=TEXTS, hub_name="sacrebleu")
@@ -30,7 +33,10 @@ ROUGE = tuple(
     for index, kind in enumerate("12L")
 )
 
-MIXED = MetricSpec("mixed_score", "Score", 1, order=26, importance=3, table=TEXTS)
+PARENT = MetricSpec("parent", "PARENT", 1, order=26, table=TEXTS)
+MIXED = MetricSpec("mixed_score", "Score", 1, order=27, importance=3, table=TEXTS)
+SMALLEST = 1e-5
+"""Value of a precision or recall of 0 in PARENT."""
 APPROXIMATE = {"CorrelationAnalysis", "TrendForecasting", "StatisticalAnalysis"}
 """Subtypes of TableBench whose numbers may differ by 10 %."""
 SUBSETS = tuple(
@@ -75,10 +81,16 @@ class FreeTexts(AnswerMetric[TableExample]):
         return scores
 
 
-class LowerCaseTexts(FreeTexts):
-    """BLEU of lower-case texts, and mean ROUGE F1 with the best reference, as for ToTTo."""
+class Descriptions(FreeTexts):
+    """Metrics of ToTTo: BLEU of lower-case texts, PARENT, and mean ROUGE F1 with the best reference."""
 
     lowercase = True
+
+    def score(self, examples: Mapping[str, Any]) -> dict[str, float]:
+        """Compute BLEU and ROUGE as `FreeTexts` does, and the mean PARENT over all questions and by subset."""
+        texts = texts_of(self.answers, examples)
+        scores = {name: parent_score(texts.get(name, ""), example) for name, example in examples.items()}
+        return super().score(examples) | average_by_part(scores, examples, PARENT.name)
 
 
 class BenchAnswers(AnswerMetric[TableExample]):
@@ -143,6 +155,76 @@ def rouge_scores(prediction: str, references: Sequence[str]) -> dict[str, float]
     """
     scores = [_scorer().score(reference.strip(), prediction.strip()) for reference in references]
     return {spec.name: max(float(score[spec.name].fmeasure) for score in scores) for spec in ROUGE}
+
+
+def parent_score(prediction: str, example: DescribedExample) -> float:
+    """Compute PARENT of a description: F1 of n-grams with the best reference and the table.
+
+    Precision counts n-grams of the reference, and other n-grams by the share of their words in the table. Recall is
+    the geometric mean of the recall of the reference's n-grams and of the highlighted cells, weighted by the share of
+    the highlighted cells that the reference does not mention.
+
+    Source: Dhingra et al. 2019, "Handling divergent reference texts when evaluating table-to-text generation".
+
+    Args:
+        prediction: predicted text.
+        example: example with its references, table and highlighted cells.
+    """
+    table, titles = example.table, (example.table.title, example.table.section_title)
+    texts = [cell.text for cell in (*table.header, *chain(*table.rows))]
+    # The script of the authors writes the cells of a table between bars.
+    words, entries = (
+        [split_words(text.replace("|", "-")) for text in part if text.strip()]
+        for part in ((*texts, *titles, table.section_text), (*example.highlighted, *titles))
+    )
+    vocabulary = {*chain(*words)}
+    references = [*(example.answer.texts if example.answer else ()), "<null>", "<null>"][:3]
+    predicted, scores = split_words(prediction), list[float]()
+    for reference in map(split_words, references):
+        precisions, recalls = zip(*(_overlap(predicted, reference, vocabulary, n) for n in range(1, 5)), strict=True)
+        precision, recall = (math.prod(values) ** 0.25 if min(values) else 0.0 for values in (precisions, recalls))
+        coverage, reference_coverage = (
+            sum(lcs(e, text) / len(e) for e in entries) / len(entries) for text in (predicted, reference)
+        )
+        recall = max(recall, SMALLEST) ** reference_coverage * max(coverage, SMALLEST) ** (1 - reference_coverage)
+        scores.append(2 * precision * recall / (precision + recall + 1e-8))
+    return max(scores)
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into lower-case words by the tokenizer 13a of sacrebleu."""
+    return _tokenizer()(text.strip().lower()).split()
+
+
+def _overlap(
+    prediction: Sequence[str], reference: Sequence[str], words: Collection[str], n: int
+) -> tuple[float, float]:
+    """Compute PARENT's precision and recall of n-grams, where 0 is `SMALLEST` if n is greater than 1."""
+    counts, gold = (Counter(zip(*(text[i:] for i in range(n)), strict=False)) for text in (prediction, reference))
+    weights = {ngram: sum(word in words for word in ngram) / n for ngram in (*counts, *gold)}
+    common = {ngram: min(1, gold[ngram] / count) for ngram, count in counts.items()}
+    hits = sum(count * (common[ngram] + (1 - common[ngram]) * weights[ngram]) for ngram, count in counts.items())
+    expected = sum(count * weights[ngram] for ngram, count in gold.items())
+    matches = sum(min(count, counts[ngram]) * weights[ngram] for ngram, count in gold.items())
+    precision, recall = hits / counts.total() if counts else 0.0, matches / expected if expected else 1.0
+    return (precision, recall) if n == 1 else (precision or SMALLEST, recall or SMALLEST)
+
+
+def lcs(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence of two lists of words."""
+    lengths = [0] * (len(second) + 1)
+    for word in first:
+        previous = lengths
+        lengths = [0]
+        for index, other_word in enumerate(second):
+            match = previous[index] + 1 if word == other_word else max(previous[index + 1], lengths[index])
+            lengths.append(match)
+    return lengths[-1]
+
+
+@cache
+def _tokenizer() -> Any:  # noqa: ANN401 - the library has no types
+    return _library("sacrebleu.tokenizers.tokenizer_13a", "sacrebleu").Tokenizer13a()
 
 
 @cache

@@ -199,6 +199,17 @@ class ScaledExample(TableExample):
     scale: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class DescribedExample(TableExample):
+    """An example that asks for a description of cells.
+
+    Args:
+        highlighted: texts of the cells to describe, which may be in the header.
+    """
+
+    highlighted: tuple[str, ...] = ()
+
+
 def group_by_table(examples: Iterable[TableExample]) -> list[list[int]]:
     """Group examples that share a `Table` object. Return one list of example indices per table, in order."""
     groups: dict[int, list[int]] = defaultdict(list)

@@ -10,6 +10,7 @@ from small_releases import SAMPLES
 from mate_cli.cli.app import main
 from mate_cli.data.datasets.file_formats import DamagedEntryError
 from mate_cli.data.datasets.json_tables import FeTaQA, TatQA, expand_spans
+from mate_cli.metrics.text_overlap import parent_score
 
 SHARED = Path(os.environ.get("MATE_SHARED", "nowhere")) / "data"
 
@@ -105,6 +106,10 @@ def test_totto_states_the_highlighted_cells_and_scores_bleu_in_lower_case(tmp_pa
     assert example.answer.coordinates == ((0, 0), (1, 1))
     metrics = evaluate(tmp_path, "totto", dict.fromkeys(("2", "3"), "ann lee made THE SEA in 2001."))
     assert (metrics["dev/bleu"], metrics["dev/bleu/overlap"]) == pytest.approx((1, 1))
+    # Values of `totto_parent_eval.py` of google-research/language.
+    assert metrics["dev/parent"] == pytest.approx(0.9640552284889993)
+    assert parent_score("Eve made a film in 1999 | 2001.", example) == pytest.approx(0.274870821608131)
+    assert parent_score("", example) == 0
 
 
 def test_tablebench_scores_each_type_by_its_metric_without_charts(tmp_path):

@@ -29,7 +29,7 @@ from mate_cli.data.datasets.file_formats import (
 from mate_cli.data.datasets.hybridqa.reader import is_cell
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.datasets.wtq.reader import rows
-from mate_cli.tables.example import INFERENCES, SCALES, Answer, ScaledExample, TableExample
+from mate_cli.tables.example import INFERENCES, SCALES, Answer, DescribedExample, ScaledExample, TableExample
 from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.supervision import CellFinder, supervise
 from mate_cli.tables.table import Cell, Table
@@ -220,7 +220,7 @@ class ToTTo(JsonTables):
         root: folder with totto_data.
     """
 
-    metric = "mate_cli.metrics.text_overlap.LowerCaseTexts"
+    metric = "mate_cli.metrics.text_overlap.Descriptions"
     untrainable = "asks for new sentences, which no network here writes"
 
     split_files: ClassVar[Mapping[str, str]] = {s: f"totto_data/totto_{s}_data.jsonl" for s in ("train", "dev")}
@@ -246,7 +246,8 @@ class ToTTo(JsonTables):
         if "overlap_subset" in entry:  # Only dev has this key.
             subsets = ("overlap" if require_part(entry, "overlap_subset", bool) else "nonoverlap",)
         question = f"Describe the highlighted cells in one sentence: {values}"
-        return [TableExample(name, question, table, answer, subsets=subsets)]
+        highlighted = tuple(lines[row][column] for row, column in cells)
+        return [DescribedExample(name, question, table, answer, subsets=subsets, highlighted=highlighted)]
 
 
 def expand_spans(lines: list[Any]) -> tuple[list[list[str]], dict[tuple[int, int], tuple[int, int]]]:
