@@ -142,6 +142,7 @@ def _warm_interpreter() -> socket.socket:
         command = [sys.executable, __file__, str(theirs.fileno()), CACHE]
         # A command that a test ran in this process may have left the safe path, which hides the modules of tests.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+        environment["OMP_NUM_THREADS"] = "1"  # Threads of OpenMP would not survive a fork.
         process = subprocess.Popen(
             command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment
         )

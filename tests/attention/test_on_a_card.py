@@ -79,7 +79,7 @@ def test_dropout_on_a_card_follows_the_seed_and_keeps_the_mean(backend):
     assert float((mean - results(backend, batch, inputs, "cuda")[0]).abs().mean()) < 0.05
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_the_comparison_itself(name, dtype):
