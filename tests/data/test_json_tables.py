@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from small_releases import SAMPLES
 from mate_cli.cli.app import main
 from mate_cli.data.datasets.file_formats import DamagedEntryError
 from mate_cli.data.datasets.json_tables import FeTaQA, TatQA, expand_spans
+from mate_cli.data.perturbation import PERTURBATIONS
 from mate_cli.metrics.text_overlap import parent_score
 
 SHARED = Path(os.environ.get("MATE_SHARED", "nowhere")) / "data"
@@ -109,7 +111,11 @@ def test_totto_states_the_highlighted_cells_and_scores_bleu_in_lower_case(tmp_pa
     # Values of `totto_parent_eval.py` of google-research/language.
     assert metrics["dev/parent"] == pytest.approx(0.9640552284889993)
     assert parent_score("Eve made a film in 1999 | 2001.", example) == pytest.approx(0.274870821608131)
+    assert parent_score("the sea the sea the sea made made in", example) == pytest.approx(0.3689629480283955)
     assert parent_score("", example) == 0
+    bar, dash = (replace(example, highlighted=(f"The{sign}Sea",)) for sign in "|-")
+    assert parent_score("The-Sea in 2001.", bar) == parent_score("The-Sea in 2001.", dash) > 0
+    assert PERTURBATIONS["columns"].find_reason(example) == ""
 
 
 def test_tablebench_scores_each_type_by_its_metric_without_charts(tmp_path):

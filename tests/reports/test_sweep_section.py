@@ -47,7 +47,7 @@ def test_what_was_varied_is_told_apart_by_how_much_it_explains(swept):
     assert depth.importance == pytest.approx(0, abs=1e-9)
     assert sorted(run.score for run in runs)[0] == pytest.approx(31.0)
     assert explained_variance([0] * len(runs), runs) == 0
-    equal = [run._replace(score=0.001) for run in runs[:6]]
+    equal = [run._replace(score=62.8) for run in runs[:6]]
     assert explained_variance([0, 0, 0, 1, 1, 1], equal) == 0, "means of equal scores differ in the last digit"
     assert panels(runs[:3]) == []
     page = render_page(report, swept).partition('<section id="sweep">')[2].partition("</section>")[0]

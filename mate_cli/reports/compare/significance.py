@@ -286,13 +286,13 @@ def effective_size(scores: Sequence[float], tables: np.ndarray) -> float:
         scores: [questions] score of each question.
         tables: [questions] index of each question's table, from 0, of two tables or more.
     """
-    from scipy import stats
+    from scipy.special import stdtrit  # Importing scipy.stats takes 0.5 s more.
 
     deviations, count = np.array(scores) - np.mean(scores), int(tables.max()) + 1
     if np.ptp(deviations) < SAME:
         return len(deviations)
     effect = (np.bincount(tables, deviations) ** 2).sum() / (deviations**2).sum() * count / (count - 1)
-    widening = stats.t.ppf(1 - LEVEL / 2, count - 1) / stats.t.ppf(1 - LEVEL / 2, len(deviations) - 1)
+    widening = stdtrit(count - 1, 1 - LEVEL / 2) / stdtrit(len(deviations) - 1, 1 - LEVEL / 2)
     return len(deviations) / max(1.0, effect * widening**2)
 
 
