@@ -10,9 +10,10 @@ from mate_cli.reports.sections.cost_and_sweep import cost_section, speed_section
 from mate_cli.reports.sections.curves import curves_section
 from mate_cli.reports.sections.errors import errors_section, wrong_section
 from mate_cli.reports.sections.questions import questions_section
-from mate_cli.reports.sections.results import parts_section, results_section, scores_section, significance_section
+from mate_cli.reports.sections.results import parts_section, results_section, scores_section
 from mate_cli.reports.sections.robustness import robustness_section
 from mate_cli.reports.sections.runs import environment_section, runs_section, settings_section
+from mate_cli.reports.sections.significance import significance_section
 from mate_cli.reports.view import ReportSection
 
 BuildSection = Callable[..., ReportSection | None]

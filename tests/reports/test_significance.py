@@ -28,7 +28,8 @@ from mate_cli.reports.export.latex import report_latex
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.page import render_page
 from mate_cli.reports.runs.load import load_runs
-from mate_cli.reports.sections.results import p_text, result_view
+from mate_cli.reports.sections.results import result_view
+from mate_cli.reports.sections.significance import p_text
 from mate_cli.reports.terminal import print_report
 from tests.reports.answered import answer_questions, question_row, write_rows
 from tests.reports.runs import build_run

@@ -1,4 +1,4 @@
-"""Report sections of scores: result tables, significance, question subsets, and bars."""
+"""Report sections of scores: result tables, question subsets, and bars."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mate_cli.metrics.specs import USER_KIND, MetricName, subset_specs
 from mate_cli.reports.compare.configuration import Configuration, known_metrics
 from mate_cli.reports.compare.questions import question_scores
 from mate_cli.reports.compare.report import Report, preference
-from mate_cli.reports.compare.significance import Difference, effective_size, index_tables
+from mate_cli.reports.compare.significance import effective_size, index_tables
 from mate_cli.reports.compare.statistics import Summary, is_finite, wilson_interval
 from mate_cli.reports.compare.tables import (
     PublishedResult,
@@ -168,64 +168,6 @@ def score_cell(metric: MetricName, summary: Summary) -> ViewCell:
     spec, spread = metric.spec, summary.spread
     cell = ViewCell.of(summary.center, spec.text, spec.scale)
     return cell if spread is None else replace(cell, spread=spec.spread_text(spread), spread_value=spec.scale * spread)
-
-
-SIGNIFICANCE_COLUMNS = tuple(
-    map(Column, ("Score", "Difference", "95 % interval", "p", "p with seeds", "Questions", "Tables", "Runs"))
-)
-
-
-def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return significance tests against one reference configuration.
-
-    The result is None if the option `against` is not set.
-
-    Args:
-        report: comparison of runs.
-        wide: not used.
-    """
-    tests = report.significance
-    if tests is None or not (tests.differences or tests.notes):
-        return None
-    metric = report.names.get(tests.metric)
-    title = f"Difference from {tests.against}" + (f": {metric.title}" if metric else "")
-    rows = tuple(difference_row(test, metric) for test in tests.differences if metric)
-    views = (View(title, SIGNIFICANCE_COLUMNS, rows),)
-    return ReportSection("significance", title, "Significance", views if tests.differences else (), tests.notes)
-
-
-def difference_row(test: Difference, metric: MetricName) -> Row:
-    """Build the table row of the significance test of one configuration.
-
-    A significant difference is marked, and described as better or worse next to its p-value.
-
-    Args:
-        test: test of one configuration.
-        metric: metric of the test.
-    """
-    spec, scale = metric.spec, metric.spec.scale
-    direction: Mark = "better" if spec.is_better(test.difference, 0) else "worse"
-    mark: Mark = direction if test.is_significant else ""
-    difference, interval = scale * test.difference, (scale * test.low, scale * test.high)
-    interval_text = f"{spec.difference_text(test.low)} to {spec.difference_text(test.high)}"
-    return Row(
-        test.label + f", on {test.split}" * (test.split != metric.split),
-        (
-            ViewCell(spec.text(test.score), scale * test.score),
-            ViewCell(spec.difference_text(test.difference), difference, mark=mark),
-            ViewCell(interval_text, difference, ends=interval),
-            ViewCell(p_text(test.holm_p), test.holm_p, detail=mark or "not clear"),
-            ViewCell() if test.joint_holm_p is None else ViewCell(p_text(test.joint_holm_p), test.joint_holm_p),
-            ViewCell(f"{test.questions:,}", test.questions),
-            ViewCell(f"{test.tables:,}", test.tables),
-            ViewCell(str(test.runs), test.runs),
-        ),
-    )
-
-
-def p_text(p: float) -> str:
-    """Format a p-value: <0.001, 0.034, 0.51."""
-    return "<0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
 MAX_ROWS = 12
