@@ -66,6 +66,19 @@ TABLES = {
         cells_of("a | b / 1 |  / 2 |  / 3 | 4 /  | 5"), []),
     "lists of lists one after another": ('[["a"], [1]] [[2]]\n[[3]]', cells_of("a / 1 / 2 / 3"), []),
     "in a call": ('/*O_o*/\nset.rows({"columns": ["n"], "rows": [[1]]});', cells_of("n / 1"), []),
+    "GeoJSON": ({"type": "FeatureCollection", "features": [
+        {"type": "Feature", "geometry": {"type": "Point", "coordinates": [1, 2]}, "properties": row} for row in ROWS]},
+        NORTH, ["The table was read from 'features'."]),
+    "ArcGIS": ({"fields": FIELDS[1:], "features": [{"attributes": row} for row in ROWS]}, NORTH, []),
+    "Airtable": ({"records": [{"id": f"r{n}", "createdTime": "2020", "fields": row} for n, row in enumerate(ROWS)]},
+        cells_of("id | region | sales / r0 | North | 10 / r1 | South | 20"), ["The table was read from 'records'."]),
+    "properties of a product": ([{"title": "a", "properties": {"size": 1}}],
+        cells_of('title | properties / a | {"size": 1}'), []),
+    "SPARQL": ({"head": {"vars": ["region", "sales"]}, "results": {"bindings": [
+        {key: {"type": "literal", "value": value} for key, value in row.items()} for row in ROWS]}}, NORTH,
+        ["The table was read from 'results'."]),
+    "a schema beside rows": ({"results": ROWS, "schema": {"a1": {"fields": {"region": {"type": "text"},
+        "sales": {"type": "text"}}}}}, NORTH, ["The table was read from 'results'."]),
     "nested values": ('[{"a": {"b": [1]}, "c": 2}]', cells_of('a | c / {"b": [1]} | 2'), []),
 }  # fmt: skip
 

@@ -23,8 +23,15 @@ YEARS = range(1000, 3000)
 SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or a list per column, all of one length'
 NAME_KEYS = ("name", "label", "title", "id")
 """Keys that contain the name in the description of a column."""
-HEADERS, INDEX = ("header", "columns", "fields"), "index"
+HEADERS, INDEX = ("header", "columns", "fields", "vars"), "index"
 """Keys of column names, which may be fewer than the columns or have no rows, and the key of row names."""
+CELLS = {"fields", "properties", "attributes", "_source"}
+"""Keys of the cells in records of Airtable, GeoJSON, ArcGIS, JSON:API and Elasticsearch."""
+METADATA = {
+    *("createdTime", "datasetid", "recordid", "record_timestamp", "type", "geometry", "bbox", "centroid"),
+    *("links", "relationships", "_index", "_type", "_score"),
+}
+"""Keys beside the cells in these records. They are left out, and `id` is kept."""
 MAX_DEPTH = 4
 """Maximum depth of nested keys above a table."""
 FILLED = 2 / 3
@@ -61,6 +68,7 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
         rows = chain.from_iterable(value if _is_table(value) else [value] for value in rows)
     if header is not None:
         return Grid(_lists(rows, path), list(map(spreadsheet_text, header)), notes=notes)
+    rows = map(_unwrap, rows)
     first = next(rows, None)
     rows = chain([first], rows)
     if not isinstance(first, list):
@@ -122,6 +130,7 @@ def find_table(content: object, path: Path, notes: list[str]) -> Shape:
         content = dict(zip("01", content, strict=True))  # The first value is metadata.
     headed = list(_find_described(content))
     tables = [table for table in headed if table[1][1]] or headed[:1] or list(_tables(content, ()))
+    tables = [table for table in tables if "schema" not in table[0]] or tables
     if len(tables) != 1:
         names = ", ".join(".".join(keys) for keys, _ in tables[:5])
         problem = f"it has several tables: {names}" if tables else "it has no table"
@@ -199,11 +208,19 @@ def _name_cells(rows: list[Any], names: list[Any], keys: Keys) -> tuple[list[Any
 
 
 def _unwrap(row: Any) -> Any:  # noqa: ANN401
-    """Return the cells of a row in the form of BigQuery or Google Charts, such as `{"f": [{"v": 1}]}`.
+    """Return the cells of a row that is wrapped, as by BigQuery, GeoJSON or SPARQL.
 
-    Other rows are returned unchanged.
+    Examples are `{"f": [{"v": 1}]}`, `{"type": "Feature", "properties": {"a": 1}}` and
+    `{"a": {"type": "literal", "value": 1}}`. Other rows are returned unchanged.
     """
-    cells = next(iter(row.values())) if isinstance(row, dict) and len(row) == 1 else None
+    if not isinstance(row, dict):
+        return row
+    if len(wrapped := CELLS & {*row}) == 1 and {*row} <= wrapped | METADATA | {"id", "_id"}:
+        cells = row[wrapped.pop()]
+        return {**{key: row[key] for key in ("id", "_id") if key in row}, **cells} if isinstance(cells, dict) else row
+    if row and all(isinstance(cell, dict) and {"type", "value"} <= {*cell} for cell in row.values()):
+        return {key: cell["value"] for key, cell in row.items()}
+    cells = next(iter(row.values())) if len(row) == 1 else None
     if not isinstance(cells, list) or any(cell and not (isinstance(cell, dict) and "v" in cell) for cell in cells):
         return row
     return [cell and cell.get("f" if str(cell["v"]).startswith("Date(") else "v") for cell in cells]
