@@ -31,7 +31,7 @@ METADATA = {
     *("createdTime", "datasetid", "recordid", "record_timestamp", "type", "geometry", "bbox", "centroid"),
     *("links", "relationships", "_index", "_type", "_score"),
 }
-"""Keys beside the cells in these records. They are left out, and `id` is kept."""
+"""Keys of metadata in such records, which become no columns. An `id` becomes a column."""
 MAX_DEPTH = 4
 """Maximum depth of nested keys above a table."""
 FILLED = 2 / 3
