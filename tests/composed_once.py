@@ -1,6 +1,6 @@
 """Cache of composed configurations.
 
-Each set of overrides is composed once per test run, and each YAML file is read once.
+Each set of overrides is composed once per test run, and each process reads each YAML file once.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ import hashlib
 import os
 import pickle
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 
+from hydra._internal import defaults_list
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra._internal.config_repository import ConfigRepository
+from hydra.core.default_element import InputDefault
+from hydra.core.object_type import ObjectType
 from hydra.core.utils import JobRuntime
+from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, read_write
 
 from mate_cli.cli.config_dir import config_dir
@@ -29,7 +32,8 @@ def install(folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     ConfigLoaderImpl.load_configuration = remember_compositions(ConfigLoaderImpl.load_configuration, folder)
-    FileConfigSource.load_config = remember_files(FileConfigSource.load_config)
+    ConfigRepository.load_config = remember_files(ConfigRepository.load_config)
+    defaults_list._create_interpolation_map = skip_unused_choices(defaults_list._create_interpolation_map)
 
 
 def remember_compositions(compose: Composition, folder: Path) -> Composition:
@@ -57,17 +61,26 @@ def remember_compositions(compose: Composition, folder: Path) -> Composition:
     return load_configuration
 
 
-def remember_files(load: Callable[..., object]) -> Callable[..., object]:
-    """Cache YAML files of the shipped `conf/`, which do not change in a test run."""
-    shipped = str(config_dir())
+def remember_files(load: Callable[..., ConfigResult | None]) -> Callable[..., ConfigResult | None]:
+    """Cache configuration files of mate and of Hydra, which do not change in a test run."""
+    shipped, results = str(config_dir()), {}
 
-    @cache
-    def read_once(source: str, provider: str, path: str) -> bytes:
-        return pickle.dumps(load(FileConfigSource(provider, source), path))
-
-    def load_config(source: FileConfigSource, path: str) -> object:
-        if source.path != shipped:
-            return load(source, path)
-        return pickle.loads(read_once(source.path, source.provider, path))
+    def load_config(repository: ConfigRepository, config_path: str) -> ConfigResult | None:
+        source = repository._find_object_source(config_path, ObjectType.CONFIG)
+        if source is None or not (source.scheme() == "pkg" or source.path == shipped):
+            return load(repository, config_path)
+        key = source.path, source.provider, config_path
+        if key not in results:
+            results[key] = pickle.dumps(load(repository, config_path))
+        return pickle.loads(results[key])
 
     return load_config
+
+
+def skip_unused_choices(create: Composition) -> Callable[..., DictConfig | None]:
+    """Collect the options of a defaults list only if some entry is an interpolation, which alone needs them."""
+
+    def create_interpolation_map(overrides: object, defaults: list[InputDefault], *how: object) -> DictConfig | None:
+        return create(overrides, defaults, *how) if any(default.is_interpolation() for default in defaults) else None
+
+    return create_interpolation_map

@@ -152,10 +152,13 @@ def _warm_interpreter() -> socket.socket:
 
 
 def load_everything() -> None:
-    """Import every module of mate, including the libraries."""
+    """Import every module of mate, including the libraries, and read every configuration file."""
     import composed_once
+    from hydra import compose, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
 
     import mate_cli
+    from mate_cli.cli.config_dir import config_dir
 
     composed_once.install(Path(sys.argv[2], "composed"))
     os.fsync = lambda _: None
@@ -163,6 +166,11 @@ def load_everything() -> None:
     for module in pkgutil.walk_packages(mate_cli.__path__, "mate_cli."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    with initialize_config_dir(str(config_dir()), version_base="1.3"):
+        compose("train")
+        for file in config_dir().rglob("*.yaml"):
+            name = file.relative_to(config_dir()).as_posix()
+            GlobalHydra.instance().config_loader().repository.load_config(name)
     threads = [task.joinpath("comm").read_text() for task in Path("/proc/self/task").glob("*")]
     # A fork has the thread that forks and no other; the allocator of pyarrow alone starts its own again.
     assert len([name for name in threads if not name.startswith("jemalloc")]) <= 1, threads
