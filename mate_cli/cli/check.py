@@ -33,7 +33,7 @@ Source: https://huggingface.co/google, google-bert and FacebookAI
 
 
 def check_parts(spec: RunSpec) -> None:
-    """Check the constructor options of all classes in a run's configuration, and whether they fit together.
+    """Check that the options of the classes in a run's configuration fit together.
 
     For example, the task must fit the encoding, and the batch size must be divisible among devices. Imports torch,
     which takes seconds.
@@ -203,9 +203,9 @@ def check_root(spec: RunSpec, stage: Stage) -> None:
 
 
 def check_ranker(config: RunConfig) -> None:
-    """Check that the cell selection run in `encoding.ranked_by`, which ranks table rows, exists.
+    """Check that the run which `encoding.ranked_by` names exists.
 
-    References to a stage of the same run are not checked.
+    This cell selection run ranks the table rows. References to a stage of the same run are not checked.
 
     Raises:
         RunError: the run is missing. The error suggests a run that exists.

@@ -143,10 +143,9 @@ def list_defaults(config_name: str) -> list[tuple[str, str | None]]:
 
 
 def override_choices(group: str, name: str) -> dict[str, Any]:
-    """Return the options of other config groups that an option, such as an experiment, selects.
+    """Return the options that the YAML files of an option select in other config groups.
 
-    The files are the file of the option and the files that it extends. For example, the files of an experiment select
-    a model and a dataset.
+    For example, an experiment selects a model and a dataset. Files that the option extends are included.
     """
     pairs = (pair for content in load_extended_option(group, name) for pair in group_choices(content))
     return {key.removeprefix("override /"): value for key, value in pairs}

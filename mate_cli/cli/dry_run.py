@@ -86,7 +86,7 @@ def print_costs(spec: RunSpec, left_out: Collection[str] = ()) -> None:
 
 
 def find_refusal(stages: Sequence[Stage], costs: Mapping[str, Cost]) -> MateError | None:
-    """Return the error that prevents training, for the first stage with such an error, or None.
+    """Return the error of the first stage that cannot be trained, or None if all can be.
 
     Args:
         stages: stages to check.
@@ -179,9 +179,10 @@ def _key(stage: Stage) -> str:
 
 
 def _without_sizes(value: object, all_floats: bool) -> object:
-    """Replace each float in a configuration by whether the float is nonzero.
+    """Replace each float in a configuration by whether it is nonzero.
 
-    If not `all_floats`, only floats below a key that contains "dropout" are replaced.
+    Other changes of a float, such as a learning rate, do not affect the cost of training. If not `all_floats`, only
+    floats below a key that contains "dropout" are replaced.
     """
     if isinstance(value, dict):
         return {key: _without_sizes(part, all_floats or "dropout" in str(key)) for key, part in value.items()}
@@ -212,7 +213,10 @@ def _lines(stage: Stage, cost: Cost) -> Iterator[str]:
 
 
 def _time(costs: Sequence[Cost]) -> str:
-    """Format the total training time of stages, and the number of batches that were timed."""
+    """Format the total training time of stages, as extrapolated from timed batches.
+
+    The text contains the number of timed batches.
+    """
     duration, batches = _duration(costs), sum(cost.timed for cost in costs)
     if duration == UNKNOWN:
         return duration
@@ -280,7 +284,7 @@ def _is_cached(name: str, files: tuple[str, ...]) -> bool:
 
 
 def resolve_planned(overrides: Sequence[str]) -> tuple[RunSpec, dict[str, MissingRunError]]:
-    """Resolve overrides to a run, treating stages whose finished run is missing as stages to train.
+    """Resolve overrides to a run that may reuse runs which do not exist yet.
 
     A stage whose finished run is missing is resolved as a stage to train.
 

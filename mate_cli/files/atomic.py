@@ -186,9 +186,9 @@ def find_files(folder: Path, *names: str) -> list[Path]:
 
 
 def remove_drafts(folder: Path) -> set[str]:
-    """Remove stale temporary folders below a folder, and return the names of files being written.
+    """Remove the temporary folders below a folder that ended processes have left.
 
-    Symbolic links are not followed.
+    Temporary folders in use remain. Symbolic links are not followed.
 
     Returns:
         The names of the files that processes are writing, truncated to `MAX_NAME` bytes.

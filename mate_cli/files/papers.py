@@ -12,7 +12,11 @@ FOLDER = Path(__file__).parents[1] / "papers"
 
 
 def find_packages(name: str) -> dict[str, Path]:
-    """Return the folder of the subpackage `name`, such as "models", of each paper, by dotted name."""
+    """Find the subpackage `name`, such as "models", of every paper that has one.
+
+    Returns:
+        The folder of each subpackage by its dotted module name.
+    """
     return {f"{PAPERS}.{folder.parent.name}.{name}": folder for folder in sorted(FOLDER.glob(f"*/{name}"))}
 
 

@@ -260,7 +260,7 @@ def _mapping(values: object) -> dict[str, Any]:
 
 
 def _check(value: object, depth: int) -> None:
-    """Reject deep nesting, and values that JSON cannot represent, such as dates and sets."""
+    """Reject values that are nested too deeply, or that JSON lacks, such as dates and sets."""
     if not depth:
         raise RecursionError
     if isinstance(value, dict):

@@ -97,7 +97,9 @@ def _remove_values(config: dict[str, Any]) -> Iterator[Keys]:
 
 
 def restrict_to_folder(config: Mapping[str, Any], folder: Path, trust: Sequence[str], where: str) -> dict[str, Any]:
-    """Apply `remove_paths` to an untrusted configuration, and print the replaced keys.
+    """Replace unsafe values in an untrusted configuration, and print their keys.
+
+    See `remove_paths` for the replaced values.
 
     Args:
         config: values of config.yaml, including the values of its stages.
@@ -134,7 +136,7 @@ def check_inside_run(folder: Path) -> None:
 
 
 def check_settings(folder: Path) -> None:
-    """Check that a run folder has no W&B settings, which could name another server.
+    """Check that a run folder has no W&B settings, which could send its logs elsewhere.
 
     Raises:
         RunError: the file `wandb/settings` exists.

@@ -25,7 +25,9 @@ UNIFIED = "lightning.pytorch."
 
 
 def find_beside(names: Iterable[str], *folders: Path) -> None:
-    """Append to `sys.path` the folders that contain the named modules, unless these are installed.
+    """Append the folders of user-defined modules to `sys.path`, so that they can be imported.
+
+    Modules that are installed or already imported are skipped.
 
     Args:
         names: dotted names of the modules or their members.
@@ -105,12 +107,15 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
 
 
 def find_user_modules(config: Mapping[str, Any]) -> set[str]:
-    """Return the modules of targets that `check_targets` accepts only if they are trusted."""
+    """Return the modules that must be trusted before a configuration may be instantiated.
+
+    `check_targets` rejects the `_target_`s in these modules unless they are trusted.
+    """
     return {str(value).rpartition(".")[0] for _, key, value in _refused_leaves(config, ()) if key == "_target_"}
 
 
 def _refused_leaves(config: Mapping[str, Any], trust: Sequence[str]) -> Iterator[tuple[str, object, object]]:
-    """Yield (section, key, value) of each interpolation and of each rejected `_target_`."""
+    """Yield each interpolation and each untrusted `_target_`, as (section, key, value)."""
     for part, values in config.items():
         if part == "stages" and isinstance(values, Mapping):
             for stage in values.values():
@@ -138,9 +143,10 @@ def find_leaves(value: object, keys: tuple[str | int, ...] = ()) -> Iterator[tup
 
 
 def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) -> bool:
-    """Return whether a package defines `target` as a class, or a trusted module as a callable.
+    """Return whether a `_target_` is defined in one of `packages` or in a trusted module.
 
-    A package or module that only imports `target` does not define it.
+    In a package, the `_target_` must be a class. In a trusted module, it may be any callable. A package or module that
+    only imports the `_target_` does not define it.
     """
     if target in packages:
         return True

@@ -66,7 +66,10 @@ class Parts:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Replaced components of this run and its row ranker, such as the attention backend, for the record."""
+        """Components that were replaced on this machine, such as the attention backend.
+
+        Components of the row ranker are included. The record of a run stores them.
+        """
         ranker = getattr(self.serializer, "ranker", None)
         return {**self.replaced, **(ranker.replaced if isinstance(ranker, CellRanker) else {})}
 
@@ -228,7 +231,10 @@ class CellRanker:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the ranking network's configuration, weights and encoding, independent of the run folder."""
+        """Hash of all that determines the ranking: network configuration, weights and encoding.
+
+        The hash does not depend on the path of the run folder.
+        """
         sources = (sha256(self.weights), str(self.config.model), build_serializer(self.config).fingerprint)
         return hashlib.sha256(" ".join(sources).encode()).hexdigest()[:16]
 
@@ -260,7 +266,10 @@ class CellRanker:
 
     @property
     def replaced(self) -> Mapping[str, str]:
-        """Components of the ranker that this machine does not support, by name, with their replacement."""
+        """Replacements for components of the ranking network that this machine does not support.
+
+        Empty if the ranking network is not loaded.
+        """
         parts: Parts | None = vars(self).get("_parts")
         return {f"ranker, {name}": fact for name, fact in parts.replaced.items()} if parts else {}
 
@@ -273,7 +282,7 @@ class CellRanker:
 
 
 def check_label(cfg: ModelConfig) -> None:
-    """Check that the configured encoding provides the type of labels that the task is trained on.
+    """Check that the configured encoding creates the type of labels that the task needs.
 
     Without this check, training on other labels, such as spans instead of cells, would fail silently.
 
@@ -301,7 +310,7 @@ def _check_attention(encoder: TableEncoder, backend: AttentionBackend) -> None:
 def compare_settings(
     report: LoadReport, serializer: Serializer, task: TableTask[Any, Any], options: Mapping[str, Any]
 ) -> LoadReport:
-    """Add a note to a load report for each checkpoint that was trained with other settings.
+    """Report which loaded checkpoints were trained with other settings than the run uses.
 
     Args:
         report: report about the loaded weights, with the configuration of each checkpoint.
@@ -365,7 +374,7 @@ def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = 
 
 
 def best_weights(folder: RunFolder) -> Path:
-    """Return the path of a run's weights with the best validation score, `best.safetensors`.
+    """Return the path of `best.safetensors`, the weights with the best validation score.
 
     Raises:
         RunError: the run has no weights.

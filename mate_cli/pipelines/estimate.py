@@ -141,7 +141,10 @@ def _estimate(
 
 
 def open_dataset(settings: str) -> TableDataset:
-    """Create a dataset from its settings as JSON text. The dataset caches the files it reads."""
+    """Create a dataset from its configuration, given as JSON text.
+
+    The dataset caches the files that it reads.
+    """
     return cast(TableDataset, instantiate(json.loads(settings)))
 
 
@@ -238,7 +241,7 @@ def _is_fetched(config: RunConfig, dataset: TableDataset) -> bool:
 
 
 def _describe_missing_data(error: MateError) -> str:
-    """Return the text of an error about missing data, without the list of searched folders."""
+    """Format an error about missing data as text, without its list of searched folders."""
     problem = error.problem.partition(";")[0]
     return f"{error.where}: {problem}" if error.where else problem
 
@@ -370,9 +373,10 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
 
 
 def _spread(encodings: Sequence[TableEncoding], size: int) -> list[list[TableEncoding]]:
-    """Split encoded examples, sorted by length, into batches of `size` neighboring examples.
+    """Split examples, sorted by length, into batches in which the lengths are similar.
 
-    Batches of medium length come first. If the last batch would be incomplete, it overlaps the previous batch.
+    Each batch has `size` examples. Batches of medium length come first. If the last batch would be incomplete, it
+    overlaps the previous batch.
     """
     starts = [min(start, max(0, len(encodings) - size)) for start in range(0, len(encodings), size)]
     starts.sort(key=lambda start: abs(2 * start + size - len(encodings)))

@@ -169,7 +169,10 @@ class RuntimeOverrides:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The replaced settings that may affect which questions are scored, or {} without such settings."""
+        """Replaced settings that may affect which questions of a dataset are scored.
+
+        Empty if no such setting is replaced.
+        """
         changed = {key: value for key, value in self.data.items() if value is not None}
         return changed | ({"whole": True} if self.whole else {})
 

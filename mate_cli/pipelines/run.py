@@ -64,7 +64,10 @@ class Run:
 
     @classmethod
     def of(cls, folder: RunFolder, record: RunRecord) -> Run:
-        """Open the run in a folder. The clock includes the time before the run was resumed."""
+        """Create the `Run` of an open run folder and its record.
+
+        The clock includes the time before the run was resumed.
+        """
         clock = Clock(seconds_so_far(folder, record))
         transcript = Transcript()
         return cls(folder, record, clock, Console(copy=transcript.write), transcript)
@@ -128,7 +131,7 @@ def peak_memory_mb() -> float:
 
 
 def reused_runs_table(spec: RunSpec) -> Table:
-    """Build a table that shows for each command-line override which stages use the override."""
+    """Build a table of command-line overrides that marks which stages use each override."""
     table = Table(title="Overrides, and the stages that use them", title_justify="left", title_style="bold", box=None)
     table.add_column("typed", header_style="bold", overflow="fold")
     for stage in spec.stages:
@@ -228,12 +231,15 @@ def results_table(metrics: Mapping[str, float], title: str, counts: Mapping[str,
 
 
 def _split_and_baseline(name: MetricName) -> str:
-    """Return the split of a metric, with the baseline if it has one: `dev` or `tfidf/dev`."""
+    """Format the baseline (if any) and the split of a metric, as in `tfidf/dev` or `dev`."""
     return "/".join(filter(None, [name.baseline, name.split]))
 
 
 def _place(name: MetricName) -> tuple[bool, str, bool, int, str]:
-    """Return a key to sort metric names: baselines last, then by split, question subsets last."""
+    """Return the sort key of a metric name, for the table of results.
+
+    Metrics of baselines come last. Within each split, metrics of question subsets follow metrics of all questions.
+    """
     return bool(name.baseline), _split_and_baseline(name), bool(name.part), subset_rank(name.part), name.part
 
 
@@ -279,9 +285,12 @@ def record_truncation(record: RunRecord, split: str, encodings: TrainingSet, uni
 
 
 def describe_unscored(split: str, examples: Collection[TableExample]) -> dict[str, str]:
-    """Return {title: note} about the number of unscored and of unanswerable questions of a split.
+    """Describe how many questions of a split are unscored and how many are unanswerable.
 
     Unscored questions have no gold answer. Zero counts are omitted.
+
+    Returns:
+        A note by title, such as "not scored, dev".
     """
     answers = [example.answer for example in examples if example.answer is not None]
     unknown, null = len(examples) - len(answers), sum(answer.is_null for answer in answers)

@@ -68,7 +68,10 @@ class Stage(RunConfig):
 
     @classmethod
     def of(cls, config: RunConfig, **fields: Any) -> Self:
-        """Create a stage from a validated configuration and the fields of this class."""
+        """Create a stage from a configuration that is already validated.
+
+        `fields` are the fields that `Stage` adds to `RunConfig`.
+        """
         return cls.model_construct(**{key: getattr(config, key) for key in RunConfig.model_fields}, **fields)
 
     @property
@@ -147,7 +150,10 @@ class RunSpec:
 
     @property
     def upstream_stages(self) -> tuple[Stage, ...]:
-        """Stages with their own run folders: every stage of a system, else every stage except the last."""
+        """Stages that the system, or else the last stage, is based on.
+
+        A run without a system is the run of its last stage. All other stages have separate run folders.
+        """
         return self.stages if self.system else self.stages[:-1]
 
     def values(self) -> dict[str, Any]:
@@ -180,7 +186,10 @@ class RunSpec:
         return {**self.values(), **stages, ORIGIN: origin}
 
     def with_root(self, root: str) -> "RunSpec":
-        """Return a copy of the specification with another data folder `data.root` in all trained stages."""
+        """Return a copy in which the stages to train read their data from the folder `root`.
+
+        The key `data.root` is set in stages that have this key.
+        """
         stages = list(self.stages)
         for index, stage in enumerate(stages):
             if "root" in stage.data and not stage.run:

@@ -132,7 +132,10 @@ def validate_later_stages(spec: RunSpec, folder: Path) -> None:
 
 
 def disable_stage_ranking(config: RunConfig) -> RunConfig:
-    """Remove row ranking from a configuration if a stage, perhaps not trained yet, ranks the rows."""
+    """Disable row ranking in a configuration if another stage of the run ranks the rows.
+
+    That stage may not be trained yet.
+    """
     encoding = dict(config.encoding)
     if names_stage(encoding.get("ranked_by")):
         encoding |= {"ranked_by": None, "best_rows": None}
@@ -215,7 +218,9 @@ def _find_stage(value: object, runs: Mapping[str, Run]) -> Run | None:
 
 
 def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequence[str]) -> None:
-    """Add the data sizes of all stages, and the costs of the answering stages, to a system's record.
+    """Add the sizes and costs of all stages to the record of the system that combines them.
+
+    Parameters and throughput are added up over the stages in `answering` only.
 
     Args:
         record: record of the system, changed in place.
@@ -231,7 +236,7 @@ def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequenc
 
 
 def predict_with_system(run: Run, system: System, done: Mapping[str, Run], configs: Mapping[str, RunConfig]) -> None:
-    """Evaluate a system: answer the dev and test questions, and save metrics and predictions.
+    """Answer the dev and test questions with a system, and save metrics and predictions.
 
     Args:
         run: run of the system.
@@ -282,7 +287,10 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
 
 
 def _is_free(folder: Path) -> bool:
-    """Try to lock a run folder. Return whether it is finished or now locked by this process."""
+    """Return whether this process may use a run folder, and lock the folder if necessary.
+
+    A finished run needs no lock. The result is False if another process has locked the folder.
+    """
     with suppress(LockedError):
         if not is_finished(folder):
             acquire_lock(folder)

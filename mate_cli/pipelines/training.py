@@ -150,7 +150,10 @@ def _assemble(run: Run, cfg: RunConfig) -> Parts:
 
 
 def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, development: EncodedSplit) -> None:
-    """Record the sizes of network and data, excluded examples, and notes about the initial weights."""
+    """Record the properties of a run's network and data that are known before training.
+
+    These are the sizes of network and data, excluded examples, data hashes, and notes about the initial weights.
+    """
     data, task = parts.data, parts.task
     record.parameters, record.trainable_parameters = count_parameters(task)
     failures = len(training.failures) + len(development.failures)
@@ -165,7 +168,7 @@ def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, develo
 
 
 def _share_data(data: TableDataModule) -> None:
-    """Prepare a part of the data on each rank, and check that all ranks read the same data.
+    """Prepare this rank's share of the dataset, and check that all ranks read the same data.
 
     Raises:
         RunError: the data of the ranks differ.

@@ -168,7 +168,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
             raise Interrupted
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Save the checkpoints of a finished validation if another callback raises an exception.
+        """Save the checkpoints after a validation in which another callback raised an exception.
 
         Lightning then does not call `on_validation_end` of this callback. Runs with several ranks save nothing.
         """
@@ -230,7 +230,7 @@ class Reproducible(pl.Callback):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Convert Lightning's batch counters to the current number of micro-batches per step.
+        """Adapt Lightning's batch counters to the micro-batches per step of the resumed run.
 
         The micro-batch size or the world size may differ from the interrupted run.
         """
@@ -273,9 +273,9 @@ class FollowTraining(pl.Callback):
         self._bar: Progress | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the numbers of examples, tokens and seconds, and the losses since the last row.
+        """Return the counters of examples, tokens and seconds, and the losses not yet logged.
 
-        With them, a resumed run logs the same rows as an uninterrupted run.
+        With these values, a resumed run logs the same rows as an uninterrupted run.
         """
         losses = [value / ranks.world_size() for value in ranks.all_reduce_sum([float(loss) for loss in self._losses])]
         return {"examples": self.examples, "tokens": self.tokens, "seconds": self.seconds, "losses": losses}

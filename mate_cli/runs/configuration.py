@@ -53,7 +53,10 @@ PositiveInt = Annotated[int, Field(gt=0, le=2**53)]
 
 
 class Section(BaseModel):
-    """Base class of configuration sections, which reject unknown keys and convert no types."""
+    """Base class of configuration sections, which pydantic validates strictly.
+
+    Unknown keys are rejected, and no value is converted to another type.
+    """
 
     # Validators are built on first use, because a command uses few of the sections.
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
@@ -155,7 +158,7 @@ class ModelConfig(Section):
 
     @property
     def tokenizer(self) -> str:
-        """Name or path of the tokenizer of the initial weights: `init.tokenizer`.
+        """Name or path of the tokenizer that belongs to the initial weights (`init.tokenizer`).
 
         Raises:
             ConfigError: `init.tokenizer` is missing.
@@ -166,7 +169,7 @@ class ModelConfig(Section):
 
     @property
     def limits(self) -> tuple[int | None, int | None, int | None]:
-        """Maximum number of examples of train, of test and of each other split, as a tuple.
+        """Maximum numbers of examples to use of the train split, of test and of each other split.
 
         None means all examples.
         """
@@ -174,7 +177,7 @@ class ModelConfig(Section):
 
     @classmethod
     def from_sections(cls, values: Mapping[str, Any], path: Path, error_class: type[MateError], hint: str) -> Self:
-        """Validate the sections of this configuration that a file contains.
+        """Create the configuration from the sections of a file, ignoring other sections.
 
         Args:
             values: content of the file, which may have further sections.
@@ -225,7 +228,7 @@ class Base:
         return str(path) if not is_here and (_exists(path) or (key in ROOTS and not absolute)) else value
 
     def count(self, data: Mapping[str, Any]) -> int:
-        """Count the paths in a `data` section of a configuration that exist below this folder."""
+        """Count how many of a configuration's data paths exist relative to this base folder."""
         texts = {key: value for key, value in data.items() if isinstance(value, str)}
         roots = [self._find(texts[key]) for key in ROOTS if key in texts]
         return sum(map(_exists, (*roots, *(root / text for root in roots for text in texts.values()))))
@@ -257,7 +260,7 @@ class RunConfig(ModelConfig):
 
     @property
     def limits(self) -> tuple[int | None, int | None, int | None]:
-        """Maximum number of examples of train, of test and of each other split, as a tuple.
+        """Maximum numbers of examples to use of the train split, of test and of each other split.
 
         None means all examples.
         """
@@ -265,7 +268,7 @@ class RunConfig(ModelConfig):
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> RunConfig:
-        """Validate the sections of a config.yaml, ignoring other keys.
+        """Create the configuration from the content of a config.yaml, ignoring other keys.
 
         Raises:
             KeyError: a section without a default is missing.
@@ -274,7 +277,7 @@ class RunConfig(ModelConfig):
         return cls.model_validate({key: values[key] for key in cls.model_fields})
 
     def placed(self, base: Base) -> RunConfig:
-        """Return a copy of the configuration whose paths are resolved by `Base.place`."""
+        """Return a copy in which relative paths are resolved against a base folder."""
         return self.model_copy(update={part: base.place(getattr(self, part)) for part in PLACED})
 
     def on_machine(self, hardware: Hardware, paths: Paths) -> RunConfig:
@@ -292,7 +295,7 @@ class RunConfig(ModelConfig):
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read the config.yaml of a run without the section `origin`, to compare it with another one.
+    """Read the config.yaml of a run for comparison, without the section `origin`.
 
     The values are not validated, so no `_target_` in them may be instantiated.
 
@@ -367,9 +370,10 @@ def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
 
 
 def describe_base(folder: Path) -> dict[str, str]:
-    """Return the working directory, absolute and relative to a run folder, for config.yaml.
+    """Return the current working directory as it is recorded in the config.yaml of a run.
 
-    `find_base` reads these values to find the data of a run that was moved.
+    The path is recorded as absolute path and relative to the run folder. `find_base` reads these values to find the
+    data of a run that was moved.
     """
     cwd = Path.cwd()
     return {"at": str(cwd), "from_run": os.path.relpath(cwd, folder)}
@@ -399,7 +403,7 @@ def find_base(values: Mapping[str, Any], folder: Path) -> Base:
 
 
 def read_base(folder: Path) -> Base:
-    """Find the base folder of the relative paths of a run, by `find_base` on its config.yaml.
+    """Find the folder to which the relative paths in a run's config.yaml refer.
 
     Raises:
         RunError: config.yaml is missing or damaged.
@@ -409,9 +413,9 @@ def read_base(folder: Path) -> Base:
 
 @contextmanager
 def explain_places(run: str | Path) -> Iterator[None]:
-    """Add a hint to each `DataError` about a missing file that is raised in the context.
+    """Explain relative paths in each `DataError` about a missing file, inside the context.
 
-    The hint names the base folder of the paths of `run`, and the key `data.root`, which changes the folder.
+    The added hint names the base folder of the paths of `run`, and the key `data.root`, which changes the folder.
 
     Raises:
         DataError: the original error, with the hint.

@@ -106,10 +106,10 @@ def check_name(outputs: Path, below: str, job: int, name: str) -> Path:
 
 
 def find_same(parent: Path, config: Mapping[str, Any], code: Mapping[str, str]) -> RunFolder | None:
-    """Find the most advanced run of an experiment that has the identity of a configuration.
+    """Find an earlier run with the same configuration, seed and code, to resume or reuse it.
 
-    The identity is the digest of `digest_run`. Finished runs are preferred, then running runs, then runs with a
-    checkpoint, then the newest run. Return None if no run has this identity.
+    Runs are the same if their digests (`digest_run`) are equal. Finished runs are preferred, then running runs, then
+    runs with a checkpoint, then the newest run. Return None if no run has this identity.
 
     Args:
         parent: folder of the experiment.
@@ -189,7 +189,10 @@ def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
 
 
 def _nearest_run(folder: Path, stage: str) -> Path | None:
-    """Find the newest run of a stage below a folder, else the newest complete run."""
+    """Find the newest run below a folder that is a run of the given stage.
+
+    Without such a run, the newest complete run is returned.
+    """
     runs = [path.parent for path in find_files(folder, "config.yaml")]
     candidates = [path for path in runs if path.name == stage] or runs
     depth = min((len(path.parts) for path in candidates), default=0)
@@ -283,7 +286,7 @@ class IndexedRun:
     reason: str = ""
 
     def status_now(self, parent: Path) -> str:
-        """Return the recorded status, or `killed` if it is running but the process has ended."""
+        """Return the recorded status, but `killed` for a running run whose process has ended."""
         return "killed" if is_dead(parent / self.name, asdict(self)) else self.status
 
 
@@ -348,7 +351,10 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _stamp(folder: Path) -> list[int | str]:
-    """Return the index version, and the modification time and size of each existing file of a run."""
+    """Return the state of a run's files, to detect outdated entries of the index.
+
+    It consists of the index version, and the modification time and size of each existing file.
+    """
     stamp: list[int | str] = [VERSION]
     for file in FILES:
         with suppress(OSError):

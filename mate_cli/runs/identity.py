@@ -70,7 +70,10 @@ class Names:
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Names:
-        """Create the names from a record or from `origin` in config.yaml, ignoring other keys."""
+        """Create the names from the values of a record, ignoring other keys.
+
+        The section `origin` of config.yaml contains the names too.
+        """
         return cls(**{name: values[name] for name in cls.__dataclass_fields__})
 
 
@@ -116,7 +119,7 @@ def split_stage_prefix(key: str) -> tuple[str, str]:
 
 @cache
 def is_ignored(key: str, ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> bool:
-    """Return whether `ignored` contains a key, or a section of the key such as `trainer.`.
+    """Return whether a key, or a section of the key such as `trainer.`, is in `ignored`.
 
     Keys ignored for a run are ignored for its stages too, except `stages.NAME.run`.
     """
@@ -128,7 +131,10 @@ def is_ignored(key: str, ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> bool:
 
 
 def filter_values(leaves: Mapping[str, Any], ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> dict[str, Any]:
-    """Return the given values by dotted key, without the keys that `is_ignored` ignores."""
+    """Return the configuration values, by dotted key, whose keys are not ignored.
+
+    See `is_ignored` for the ignored keys.
+    """
     return {key: value for key, value in leaves.items() if not is_ignored(key, ignored)}
 
 
@@ -166,9 +172,9 @@ def differences(
 
 
 def digest_run(config: Mapping[str, Any], code: Mapping[str, str]) -> str:
-    """Return a digest of the values and code that can change a result, including the seed.
+    """Return a digest of the configuration and code that determine the result of a run.
 
-    Runs with equal digests are repetitions of the same computation.
+    The digest depends on the seed. Runs with equal digests are repetitions of the same computation.
 
     Args:
         config: resolved configuration.
@@ -196,7 +202,7 @@ def digest(values: Mapping[str, Any], length: int = 16) -> str:
 
 
 def code_setting(code: Mapping[str, Any]) -> list[str]:
-    """Return a list with the hash of user-defined code as a setting, such as `code=1a2b3c`.
+    """Return the hash of user-defined code as a list of one setting, such as `code=1a2b3c`.
 
     The list is empty if the run uses no user-defined code.
     """
@@ -204,7 +210,7 @@ def code_setting(code: Mapping[str, Any]) -> list[str]:
 
 
 def configuration_name(experiment: str, settings: Sequence[str]) -> str:
-    """Return the name that repetitions of a run share: its experiment and its settings.
+    """Return the name of a run without its seed, which all repetitions of the run share.
 
     Example: `hybridqa_mate · init=minilm · optimizer.lr=1e-4`.
 

@@ -121,7 +121,7 @@ def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapp
 
 @contextmanager
 def _signals_as_exceptions() -> Iterator[None]:
-    """Make torch raise exceptions on signals, and silence the logger of torch elastic.
+    """Let torch elastic convert signals to exceptions, and silence its logger, in the context.
 
     A SIGHUP that is ignored, as under nohup, stays ignored. torch handles signals in the main thread only, because
     Python allows no signal handlers in other threads.
@@ -178,7 +178,7 @@ def _end(workers: SubprocessContext, seconds: int) -> None:
 
 
 def _continue_stopped(workers: SubprocessContext) -> None:
-    """Send SIGCONT to suspended processes, which could not handle SIGTERM otherwise."""
+    """Continue suspended worker processes by SIGCONT, so that they can handle SIGTERM."""
     for number in workers.pids().values():
         with suppress(ProcessLookupError):
             os.killpg(number, signal.SIGCONT)

@@ -53,7 +53,7 @@ class MetricsFile(Logger):
             self._write_kept()
 
     def _write_kept(self) -> None:
-        """Rewrite metrics.jsonl without the rows after `resume_step`.
+        """Rewrite metrics.jsonl without the rows after the step at which the run resumes.
 
         Called before the first new row, because until then the checkpoint may be rejected.
         """

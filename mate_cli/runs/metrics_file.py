@@ -27,7 +27,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def rows_until(path: Path, step: int, log_every: int | None) -> tuple[list[Row], str]:
-    """Return the rows of a metrics file up to a step, and a description of the file's first problem.
+    """Read the rows of a metrics file up to a step, and check the file for lost rows.
 
     Args:
         path: metrics file.

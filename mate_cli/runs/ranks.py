@@ -95,7 +95,7 @@ def wait_for_all() -> None:
 
 
 def require_agreement(facts: Mapping[str, object], remedy: str) -> None:
-    """Check that some values, such as digests of the data, are equal on all ranks.
+    """Raise an error unless given values, such as hashes of the data, are equal on all ranks.
 
     Args:
         facts: values of this rank, by name.
@@ -120,9 +120,9 @@ def _compare(shares: Sequence[Mapping[str, object]], hint: str) -> None:
 
 
 def rank_zero_first(make: Callable[[], T]) -> T:
-    """Call `make` on rank 0, then on all ranks, and return the result of this rank.
+    """Call `make` on rank 0 first, so that its files and caches exist for the other ranks.
 
-    All other ranks can then use files and caches that rank 0 has written.
+    All ranks then call `make`. The result of this rank's call is returned.
 
     Raises:
         MateError: see `broadcast_from_rank_zero`.
@@ -142,7 +142,7 @@ def all_reduce_sum(values: list[float]) -> list[float]:
 
 
 def any_rank(fact: bool) -> bool:
-    """Return whether `fact` is true on any rank."""
+    """Return on every rank whether at least one rank has passed a true `fact`."""
     return all_reduce_sum([float(fact)])[0] > 0
 
 
@@ -165,7 +165,10 @@ def find_accelerator(hardware: Hardware) -> str:
 
 
 def missing_gpu_remedy(hardware: Hardware, usual: str) -> str:
-    """Return the hint for missing GPUs: an srun command on a Slurm login node, else `usual`."""
+    """Return the hint for an error about missing GPUs.
+
+    On a Slurm login node, the hint is an srun command, elsewhere it is `usual`.
+    """
     if shutil.which("sbatch") is None or "SLURM_JOB_ID" in os.environ:
         return usual
     command = f"srun --nodes={hardware.nodes} --ntasks-per-node={hardware.devices} --gpus-per-node={hardware.devices}"

@@ -124,7 +124,10 @@ class RunRecord:
         self.specs |= {name: spec.to_json() for name, spec in USER_METRICS.items() if name in scores}
 
     def summary(self) -> dict[str, float]:
-        """Return the metrics, the best validation (`best/<name>`) and the costs (`cost/<name>`)."""
+        """Return the metrics, the best validation scores and the costs of the run as one dict.
+
+        Names of best validation scores start with `best/`, and names of costs with `cost/`.
+        """
         costs = {name: getattr(self, name) for name in ("parameters", "wall_seconds", "peak_memory_mb")}
         parts = {"best": self.best, "cost": {**costs, **self.throughput}}
         prefixed = {f"{part}/{name}": value for part, values in parts.items() for name, value in values.items()}
@@ -225,9 +228,10 @@ class RunFolder:
         return {path: path.lstat().st_size for path in find_files(self.path, "metrics.jsonl")}
 
     def undo(self) -> None:
-        """Revert all writes of this command, because the run has failed a check before training.
+        """Restore the run folder to its state before this command.
 
-        New files are removed and changed files are restored. Folders that this command created are removed if empty.
+        Called if a run fails a check before training. New files are removed and changed files are restored. Folders
+        that this command created are removed if empty.
         """
         try:
             check_in_place(self.path)
@@ -283,7 +287,9 @@ class RunFolder:
 
 
 def read_entries(folder: Path, problem: str = UNREADABLE, remedy: str = REMEDY) -> dict[str, Any]:
-    """Read the raw entries of record.json, written by any version of mate.
+    """Read record.json as a dict, without validating its entries.
+
+    The file may be written by any version of mate.
 
     Args:
         folder: run folder.
@@ -348,11 +354,11 @@ class ReadOnlyFolder(RunFolder):
         super().__init__(path)
 
     def write_text(self, name: str, text: str) -> Path:
-        """Return the path of the file. Only rank 0 writes the file."""
+        """Return the path of a file that only rank 0 writes."""
         return self.path / name
 
     def undo(self) -> None:
-        """Do nothing: rank 0 reverts the writes."""
+        """Do nothing, because rank 0 restores the run folder."""
 
 
 class Clock:

@@ -54,7 +54,7 @@ class Console(rich.console.Console):
             self._copy(captured.get())
 
     def print_progress(self, text: str) -> None:
-        """Print a line of progress, which is not passed to `copy`."""
+        """Print a progress message, which is shown but not passed to the function `copy`."""
         super().print(text)
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
@@ -95,7 +95,7 @@ class Transcript:
         self._take: Callable[[str], None] = self._waiting.append
 
     def write(self, text: str) -> None:
-        """Append text, and pass on all lines that the text completes."""
+        """Add printed text to the buffer, and emit all lines that are now complete."""
         *lines, unended = (self._unended + text).replace("\r\n", "\n").split("\n")
         self._unended = unended.rpartition("\r")[2]
         for line in lines:
@@ -103,7 +103,7 @@ class Transcript:
                 self._take(visible_text)
 
     def hand_to(self, take: Callable[[str], None]) -> None:
-        """Pass all buffered lines to the function `take`, and later each line once it is complete."""
+        """Set the function that receives complete lines, starting with the buffered lines."""
         self._take = take
         while self._waiting:
             take(self._waiting.popleft())

@@ -152,9 +152,9 @@ def evaluate_runs(cfg: Evaluate) -> None:
 
 
 def check_alone(cfg: Evaluate, source: str) -> None:
-    """Check the configuration of an evaluation of answers, a checkpoint or a language model.
+    """Check the keys of an evaluation that loads no finished run.
 
-    `data` is required, `whole` and `analysis` are invalid.
+    With `checkpoint`, `answers` or `system`, the key `data` is required. The keys `whole` and `analysis` are invalid.
 
     Args:
         cfg: configuration of the command.
@@ -201,9 +201,10 @@ def score_answers(cfg: Evaluate) -> None:
 
 
 def score_system(cfg: Evaluate) -> None:
-    """Evaluate the language model `system`: request answers to the questions of splits, and score them.
+    """Evaluate the language model `system` on the questions of dataset splits.
 
-    The number of wrong answers by category is printed. With `dry`, only the planned requests are counted.
+    The answers are requested from the model and scored. The number of wrong answers by category is printed. With `dry`,
+    only the planned requests are counted.
 
     Raises:
         ConfigError: if `system` is no language model, or `prompt` is missing.

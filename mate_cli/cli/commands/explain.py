@@ -146,7 +146,7 @@ def text(command: str, key: str, overrides: Sequence[str]) -> str:
 
 
 def _name_experiment(entry: KeyDescription, stage: str, overrides: Sequence[str]) -> KeyDescription:
-    """Name the experiment file as the source of a stage's settings, unless the user overrides the key.
+    """Name the experiment file, not the command line, as the source of a stage's value.
 
     The overrides of a stage come from the experiment, unless the command line sets the key.
 

@@ -59,9 +59,9 @@ DEFAULT = "experiment=quickstart_cells"
 
 
 def convert_arguments(arguments: Sequence[str]) -> list[str]:
-    """Check the overrides of `mate inspect`, and add the default override `DEFAULT` if necessary.
+    """Check the overrides of `mate inspect`, and select a default experiment if none is given.
 
-    `DEFAULT` is added if no override sets a key of `SOURCES`.
+    The override `DEFAULT` is added if no override sets a key of `SOURCES`.
 
     Raises:
         ConfigError: an override has no effect, because `run` or `checkpoint` is set.
@@ -303,7 +303,9 @@ def show(
 def cell_lengths(
     example: TableExample, encoding: TableEncoding, serializer: WordSerializer, additions: dict[str, str]
 ) -> dict[tuple[int, int], tuple[int, int]]:
-    """Count the tokens of each table cell (header excluded) after and before truncation.
+    """Count the tokens that each table cell has before and after truncation.
+
+    Cells of the table header are not counted.
 
     Args:
         example: example with the table.

@@ -298,7 +298,9 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
 
 
 def announce(spec: RunSpec) -> None:
-    """Check a run completely, and print its name and stages after the quick checks.
+    """Check a run before training, and print its name and the names of its stages.
+
+    The names are printed after the quick checks, before slower checks that import torch.
 
     Raises:
         MateError: an error that the user can fix.

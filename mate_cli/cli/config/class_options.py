@@ -129,7 +129,7 @@ def _constructor(node: ast.ClassDef) -> ast.FunctionDef | None:
 
 
 def _annotations(node: ast.ClassDef) -> dict[str, ast.expr]:
-    """Return the type annotation of each constructor option of a class as syntax tree, by option name.
+    """Return the type annotations of a class's constructor options as syntax trees, by name.
 
     The options are the parameters of the constructor if the class defines one, else its fields.
     """

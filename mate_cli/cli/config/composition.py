@@ -91,7 +91,7 @@ class Composition:
 
     @property
     def names(self) -> Names:
-        """Config group options that form the name of a run, such as its model and dataset.
+        """Names of the selected config group options that identify a run, such as its dataset.
 
         `init` is `random` if the weights are randomly initialized.
         """
@@ -329,9 +329,9 @@ def compose_stage(
 
 
 def _keys_changed_by_scale(base: Composition, first: Sequence[Override], command_line: Sequence[Override]) -> set[str]:
-    """Return the keys whose values differ between the `scale` of the stage and of the command line.
+    """Return the keys that get other values if the command line replaces a stage's `scale`.
 
-    The files of a scale in `conf/scale` and `conf/recipe` are compared.
+    The files that the two scales select in `conf/scale` and `conf/recipe` are compared.
 
     Args:
         base: composition of the stage, whose task, data and model select the recipes.

@@ -133,7 +133,7 @@ def _compose(overrides: Sequence[Override]) -> dict[str, Any]:
 
 
 def _select_option(group: str, target: str, names: Mapping[str, Any]) -> Override:
-    """Return the override that selects the config group option with the same class as a run.
+    """Return an override, such as `model=mate`, whose option has the class `target`.
 
     Args:
         group: config group.

@@ -137,9 +137,9 @@ def drop_debug_overridden(overrides: Iterable[Override], typed: Iterable[Overrid
 
 
 def with_user_experiment(arguments: Sequence[str], command: str = "train") -> list[str]:
-    """Add the overrides of the selected user-defined experiment before the other arguments.
+    """Put the overrides of the selected user-defined experiment before all arguments.
 
-    For an experiment of the package, the arguments are returned unchanged.
+    Hydra then applies them first. For an experiment of the package, the arguments are returned unchanged.
 
     Args:
         arguments: overrides from the command line.

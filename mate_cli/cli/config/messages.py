@@ -106,7 +106,10 @@ def unknown_key(section: str, name: str, known: Sequence[str]) -> str:
 
 
 def _keys(detail: ErrorDetails, values: object) -> tuple[int | str, ...]:
-    """Return the configuration key path of a pydantic error, without type names of union members."""
+    """Return the keys that lead to the invalid value of a pydantic error.
+
+    Names of union members, which pydantic adds to these keys, are omitted.
+    """
     keys: list[int | str] = []
     for key in detail["loc"]:
         try:

@@ -52,7 +52,9 @@ class Syntax:
         return dict(list_defaults(self.command))
 
     def check(self, arguments: Sequence[str]) -> None:
-        """Check that every argument is a valid flag or override, or one that the command converts.
+        """Check that every command-line argument of the command is valid.
+
+        An argument is a flag, an override, or a short form (see `converts`) that the command converts to an override.
 
         Raises:
             ConfigError: for the first invalid argument, with the correct form as hint.

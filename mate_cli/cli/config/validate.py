@@ -133,9 +133,9 @@ def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
 
 
 def _read_types(name: str) -> ClassOptions:
-    """Return the constructor options of a class, and allow options with unknown names.
+    """Return the constructor options of a class, for the configuration of an earlier version.
 
-    A class may have lost options since the run was trained.
+    Options with unknown names are accepted, because a class may have lost options since the run was trained.
     """
     return read_options(name)._replace(takes_any=True)
 
@@ -200,7 +200,10 @@ def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type a
 
 
 def _can_be_written(hint: Any) -> bool:  # noqa: ANN401 - any type at all
-    """Return whether values of a type can be written in YAML. For a union, one such member suffices."""
+    """Return whether values of a type can be written in YAML.
+
+    For a union, one member (except None) whose values can be written suffices.
+    """
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else ()
     return _adapter(hint) is not None or any(map(_can_be_written, {*parts} - {types.NoneType}))
 

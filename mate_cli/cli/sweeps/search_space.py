@@ -124,7 +124,7 @@ def range_ends(value: RangeSweep) -> tuple[float, float, float]:
 
 
 def check_kind(key: str, override: Override, config: DictConfig) -> None:
-    """Raise `ConfigError` if an interval with fractions is given for a key that takes integers.
+    """Raise `ConfigError` if an integer key is searched in an interval of real numbers.
 
     Args:
         key: dotted key.

@@ -40,7 +40,7 @@ def check_slurm(config: DictConfig, overrides: Sequence[str]) -> None:
 
 
 def warn_time_limit(overrides: Sequence[str]) -> None:
-    """Warn that each submitit job ends after an hour, unless `TIME_LIMIT` is set."""
+    """Warn that Slurm ends each job after 60 minutes, unless an override sets `TIME_LIMIT`."""
     if not any(override.lstrip("+").startswith(TIME_LIMIT) for override in overrides):
         warnings.warn(f"each job ends after 60 minutes; for twelve hours add {TIME_LIMIT}=720", stacklevel=2)
 

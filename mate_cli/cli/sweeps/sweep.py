@@ -150,7 +150,7 @@ class JobLauncher:
     direction: str | None
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Any:  # noqa: ANN401
-        """Resolve the jobs of a batch to runs, then launch the batch.
+        """Resolve the overrides of each job in a batch to a run, then launch all jobs.
 
         Args:
             job_overrides: overrides of each job.
@@ -313,7 +313,9 @@ def make_grid(config: DictConfig) -> GridSweeper | None:
 
 
 def make_sweeper(config: DictConfig, jobs: Path, typed: Sequence[Override]) -> Any:  # noqa: ANN401 - a Hydra class
-    """Create the configured sweeper, and wrap its launcher in a `JobLauncher`.
+    """Create the Hydra sweeper of a configuration, which launches its jobs by a `JobLauncher`.
+
+    The `JobLauncher` resolves each job to a run before it is launched.
 
     Args:
         config: composed configuration of the sweep, with Hydra's section.
@@ -382,10 +384,10 @@ def claim_folder(config: DictConfig) -> list[Path]:
 
 
 def job_files(jobs: Path | None) -> list[Path]:
-    """Return the JSON files of a sweep's jobs by job number, or [] if `jobs` is None.
+    """Return the JSON files of a sweep's jobs, sorted by job number.
 
     Args:
-        jobs: folder with the files of the jobs.
+        jobs: folder with the files of the jobs. None: the result is [].
     """
     return sorted(jobs.glob("*.json"), key=lambda path: int(path.stem)) if jobs else []
 

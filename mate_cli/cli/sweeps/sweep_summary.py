@@ -85,7 +85,9 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def is_complete(files: Sequence[Path]) -> bool:
-    """Return whether every job of a sweep has finished, or its run was running before the sweep.
+    """Return whether a sweep has no job left to run.
+
+    A job is complete if its run has finished, or was already running before the sweep.
 
     Args:
         files: JSON files of the jobs.

@@ -20,7 +20,7 @@ class _DropFirstEntry:
         self.expected = expected
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Remove the inserted entry from `sys.path` if present, and return None."""
+        """Find no module, but remove the entry that Python has inserted into `sys.path`, if any."""
         if sys.path[1:] == self.expected:
             del sys.path[0]
             sys.meta_path.remove(self)

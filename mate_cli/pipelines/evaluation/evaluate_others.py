@@ -120,7 +120,10 @@ def check_answers(task: TableTask[Any, Any], examples: Sequence[TableExample], s
 
 
 def _new_record(name: str, overrides: list[str], **values: Any) -> RunRecord:
-    """Create the record of an evaluation, whose experiment, the name of its folder, is made of a display name."""
+    """Create the record of an evaluation, in an experiment named after `name`.
+
+    Characters of `name` that are unsuitable in a folder name become "_".
+    """
     experiment = re.sub(r"[^\w.@-]+", "_", name)[:80].strip("._") or "answers"
     return RunRecord("evaluate", experiment, overrides, **values)
 
@@ -181,7 +184,11 @@ def evaluate_answers(
 def _open_questions(
     data: Mapping[str, Any], splits: Sequence[str]
 ) -> tuple[TableDataset, str, dict[str, dict[str, TableExample]]]:
-    """Load a dataset. Return the dataset, its name, and the examples of each split by question id."""
+    """Load a dataset, and the examples of the given splits.
+
+    Returns:
+        The dataset, its name, and the examples of each split by question id.
+    """
     dataset = instantiate(data)
     examples = {split: {example.example_id: example for example in dataset.examples(split)} for split in splits}
     return dataset, str(data.get("name") or type(dataset).__name__), examples
@@ -204,7 +211,10 @@ def _score_answers(
     outputs: Path,
     lines: Sequence[Mapping[str, Any]] = (),
 ) -> RunFolder:
-    """Score answers, and write record, configuration, predictions and `lines` to a new run folder."""
+    """Score answers to the questions of splits, and write the results to a new run folder.
+
+    The folder contains the record, the configuration, the predictions, and `lines` as answers.jsonl.
+    """
     metric_class: type[AnswerMetric[Any]] = get_class(getattr(dataset, "metric", Release.metric))
     suffixes = tuple(perturbed.suffix for perturbed in perturbed_datasets)
     metric = metric_class({key: answer for key, answer in answers.items() if not key.endswith(suffixes)})

@@ -139,7 +139,10 @@ _temporary_folders: list[TemporaryDirectory[str]] = []
 
 
 def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:
-    """Return the run folder for results, or a subfolder if other questions are scored than in training."""
+    """Return the folder in which the results of an evaluation are stored.
+
+    It is the run folder, or a subfolder of the run folder if other questions are scored than in training.
+    """
     if not runtime.changes:
         return folder
     parts = [Path(str(value)).name if isinstance(value, str) else key for key, value in runtime.changes.items()]
@@ -155,7 +158,11 @@ def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:
 
 
 def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, dict[str, Parts]]:
-    """Return a function that scores a split with a run without stages, and the run's parts."""
+    """Load a run without stages, and return a function that evaluates the run on a split.
+
+    Returns:
+        The function, and the network, task and data of the run under the key "".
+    """
     config = runtime.config(folder)
     parts = load_best(config, folder)
 
@@ -224,7 +231,10 @@ def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
 
 
 def open_stages(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[System, dict[str, TrainedStage]]:
-    """Load the system of a run, which may have been moved, and the best checkpoint of each stage."""
+    """Load the system of a run, and the best checkpoint of each of its stages.
+
+    The run folder may have been moved since training.
+    """
     system, stages = open_system(folder, runtime.trust), folder.read_record().stages
     trained_stages = {}
     for name in system.stages:
@@ -236,9 +246,10 @@ def open_stages(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[System, d
 
 
 def questions_in_file(parts: Parts, path: str) -> list[TableExample]:
-    """Read a question file, in the format of the run's dataset if this dataset can read single files.
+    """Read the examples in a file of questions, to answer these with a finished run.
 
-    All other files, such as CSV, are read in the format of user-defined data, `LabelledFiles`.
+    JSON files are read in the format of the run's dataset if this dataset can read single files. All other files, such
+    as CSV, are read in the format of user-defined data, `LabelledFiles`.
 
     Raises:
         DataError: the file, or one of the tables, is missing or damaged.

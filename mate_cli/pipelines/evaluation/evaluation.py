@@ -75,7 +75,7 @@ class SplitResult:
 
 
 def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
-    """Predict and score a dataset split with the task of a run.
+    """Answer the questions of a dataset split with a trained task, and score the answers.
 
     In conversations, each question is answered given the predicted previous answers. Metrics with the suffix
     `/gold_previous` use the gold previous answers instead, as validation during training does. If input lengths differ,
@@ -105,7 +105,7 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
 
 
 def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
-    """Add metrics of question subsets, which are grouped by input length, to the result of a split.
+    """Add metrics of questions grouped by input length to the result of a split.
 
     Args:
         result: result to extend.
@@ -208,7 +208,10 @@ MIN_ANSWERS = 5
 
 
 def calibrate(result: SplitResult) -> Calibration | None:
-    """Fit a map from confidence to probability of correctness, or return None for too few answers."""
+    """Fit a map from the confidence of a prediction to its probability of being correct.
+
+    Return None for fewer than `MIN_ANSWERS` answers.
+    """
     pairs = []
     for prediction in result.predictions:
         example = result.examples[prediction.example_id]

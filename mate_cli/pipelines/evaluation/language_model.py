@@ -73,7 +73,9 @@ class Reply:
 
     @classmethod
     def parse(cls, content: Mapping[str, Any], seconds: float, key: str | None) -> Reply:
-        """Parse the body of an API response to a reply. The API key is removed from the text.
+        """Convert the parsed JSON body of a chat completions response to a `Reply`.
+
+        The API key is removed from the text of the reply.
 
         Raises:
             LookupError, TypeError, AttributeError: the body does not follow the API.
@@ -219,7 +221,10 @@ class LanguageModel:
 
     @contextmanager
     def open_cache(self, folder: Path) -> Iterator[tuple[IO[str], dict[str, Reply]]]:
-        """Open and lock the model's cache file, and yield the file with its replies by request digest.
+        """Open and lock the file in which the replies of this model are cached.
+
+        Yields:
+            The open file, and its replies by the digest of the request.
 
         Raises:
             RunError: the file cannot be written, or another process is asking the model.
@@ -351,7 +356,10 @@ class LanguageModel:
         return sum(costs) if len(costs) == len(pairs) else None
 
     def convert(self, reply: Reply) -> SystemAnswer:
-        """Convert a reply to an answer: its last JSON list, its whole text, or no items for a refusal."""
+        """Convert a reply of the language model to the answer of a dataset question.
+
+        The answer is the last JSON list of the reply, else the whole text. A refusal becomes an answer without items.
+        """
         items = [] if reply.is_refusal else reply.find_items()
         cost = self.find_cost(reply.input_tokens, reply.output_tokens)
         return parse_answer({"answer": [reply.text.strip()] if items is None else items, "cost": cost})

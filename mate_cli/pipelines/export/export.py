@@ -149,7 +149,11 @@ def exported_settings(config: RunConfig) -> dict[str, Any]:
 
 
 def _describe_origin(folder: RunFolder, record: RunRecord) -> dict[str, Any]:
-    """Return the origin of an exported run, which `init=run:FOLDER` reads: options, stage and scale."""
+    """Describe the run from which a model was exported, as needed by `init=run:FOLDER`.
+
+    Returns:
+        The config group options, the stage and the scale of the run.
+    """
     stage = (read_yaml(folder.path / "config.yaml", RunError, "Export another run").get(ORIGIN) or {}).get("stage", "")
     scale = [override for override in record.overrides if override.startswith("scale=")]
     return {**asdict(Names.read(vars(record))), "stage": stage, "overrides": scale}

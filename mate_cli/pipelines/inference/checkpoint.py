@@ -98,7 +98,7 @@ def _is_described(folder: Path) -> bool:
 
 
 def check_built(settings: Mapping[str, Any], where: str, trust: Sequence[str] = ()) -> None:
-    """Check that every `_target_` class of a checkpoint is part of mate or of a trusted module.
+    """Check that mate or a trusted module defines every `_target_` class of a checkpoint.
 
     Args:
         settings: settings of a checkpoint.

@@ -195,7 +195,9 @@ class Mate(LoadedModel):
 
     @check_arguments
     def batch(self, tables: Tables, questions: str | Iterable[str]) -> TableBatch:
-        """Tokenize pairs of a question and a table to one batch. A single table or question is repeated.
+        """Tokenize each question with its table, and collate all pairs to one padded batch.
+
+        A single table is used for all questions, and a single question for all tables.
 
         Args:
             tables: one or more tables, see `Tables`.
@@ -245,7 +247,9 @@ class Mate(LoadedModel):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> EncodedTables:
-        """Compute the hidden states of tables and questions, or of a batch from `batch`.
+        """Encode tables with their questions, and return the hidden states of all tokens.
+
+        Instead of tables, a batch that `batch` has tokenized can be passed.
 
         Args:
             tables: a batch, or one or more tables, see `Tables`.

@@ -136,7 +136,11 @@ class RowFitter:
         return limit - 2 - titled - min(sum(map(len, prefix)), limit // 2)
 
     def _costs(self, rows: Sequence[Sequence[str]]) -> np.ndarray:
-        """Return the number of tokens [R, C] reserved for each cell of a table."""
+        """Count the tokens [R, C] that each table cell may use, to find how many rows fit.
+
+        Cells use at most `CELL_PIECES` tokens, except cells whose first word is longer. A serializer without word
+        pieces uses one token per cell.
+        """
         if not isinstance(self.serializer, TextSerializer):
             return np.ones((len(rows), len(rows[0])), int)
         vocabulary = self.serializer.tokenizer
@@ -146,9 +150,9 @@ class RowFitter:
 
 
 def _first_word(is_continuation: np.ndarray) -> int:
-    """Return the number of tokens of the first word of a cell, at least 1.
+    """Count the tokens of the first word of a cell, which is never truncated.
 
-    The first word is never truncated.
+    The count is at least 1.
     """
     starts = np.flatnonzero(~is_continuation[1:])
     return int(starts[0]) + 1 if len(starts) else max(1, len(is_continuation))
@@ -161,7 +165,7 @@ def _last_row(encoding: TableEncoding) -> int:
 
 
 def _describe_rows(choice: RowChoice, count: int, rows: int) -> str:
-    """Return a sentence about which of the table's `rows` rows the network has read."""
+    """Explain in a sentence which rows of a table were read, and why these were selected."""
     start = f"{count:,} of {rows:,} rows were read:"
     order = f", {choice.extreme} first" if choice.extreme else ""
     if not choice.match_count:

@@ -258,7 +258,7 @@ def _with_selection(
 
 
 def _text(selection: Selection, table: Table, text: str) -> str:
-    """Return the answer text: the distinct texts of the selected cells, or the answer of the task.
+    """Join the distinct texts of the selected cells to an answer text.
 
     For aggregations and empty selections, the result is `text`, the answer of the task.
     """

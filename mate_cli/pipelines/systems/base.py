@@ -28,7 +28,10 @@ class TrainedStage(LoadedModel):
     """A trained stage of a system, with the best checkpoint of its network and task."""
 
     def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
-        """Predict examples with the task of the stage. `name` is the label of the progress bar."""
+        """Compute the predictions of this stage's trained task for examples.
+
+        `name` is the label of the progress bar.
+        """
         loader = self.parts.data.build_eval_loader(examples, name)
         ranks.require_agreement({name: digest_examples(examples)[:12]}, SAME_DATA)
         return predict(self.parts.task, loader, self.settings)
@@ -48,7 +51,7 @@ class TrainedStage(LoadedModel):
 
 @dataclass(frozen=True)
 class SystemAnswers:
-    """The answers of a system to the questions of examples, with further metrics.
+    """The answers of a system to questions, with the cells it read and additional metrics.
 
     Args:
         texts: answer by example id. Unanswered questions are missing.
@@ -80,7 +83,9 @@ class System(ABC):
         self.compared_by = compared_by
 
     def check(self, names: Sequence[str]) -> None:
-        """Check that the run has all stages which the system needs, and the stage `compared_by`.
+        """Check that the stages of a run include the stages that this system combines.
+
+        The stage `compared_by` is required too, if one is set.
 
         Raises:
             ConfigError: a stage is missing.
@@ -104,17 +109,25 @@ class System(ABC):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """Parameters that are fitted on the dev split and saved with the run. Empty by default."""
+        """Parameters of the system that were fitted on the dev split, to be saved with the run.
+
+        Empty by default.
+        """
         return {}
 
     def with_parameters(self, parameters: Mapping[str, float]) -> System:
-        """Return a copy of the system with fitted parameters, or itself if the class has no parameters."""
+        """Return a copy of the system that answers with the given fitted parameters.
+
+        The base class has no parameters and returns itself.
+        """
         return self
 
     def learn(
         self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
     ) -> tuple[System, SystemAnswers]:
-        """Fit the parameters of the system on the dev split, and answer the questions of this split.
+        """Tune the parameters of the system on the dev split, then answer the dev questions.
+
+        The base class has no parameters and only answers.
 
         Args:
             stages: trained stages by name.
@@ -127,7 +140,7 @@ class System(ABC):
         return self, self.answer(stages, examples, name)
 
     def score(self, answered: SystemAnswers, examples: Sequence[TableExample]) -> dict[str, float]:
-        """Return exact match and F1 of the system's answers, in addition to the metrics in `answered`.
+        """Compute exact match and F1 of a system's answers, and add the metrics of `answered`.
 
         The result is empty if no example has a gold answer.
 
@@ -147,9 +160,10 @@ def first_hits(cells: Mapping[str, Coordinates], examples: Mapping[str, TableExa
 
 
 def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the examples per second and training FLOPs per example if all stages run in sequence.
+    """Compute the joint throughput of stages that process each example in sequence.
 
-    A value is included only if every stage has measured it.
+    The result contains the examples per second and the training FLOPs per example. A value is included only if every
+    stage has measured it.
 
     Args:
         stages: throughput of each stage, as stored in `RunRecord.throughput`.

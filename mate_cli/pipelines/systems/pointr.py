@@ -28,7 +28,7 @@ MIN_PROBABILITY = 1e-30
 
 @dataclass(frozen=True)
 class ReadCell:
-    """A table cell in which the span reader has searched a question's answer, with the answer found.
+    """A table cell, with the answer that the span reader has found in the cell.
 
     Args:
         cell: (row, column), both from 0.
@@ -43,7 +43,7 @@ class ReadCell:
     text: str
 
     def score(self, weight: float) -> float:
-        """Return the weighted average of two log probabilities: of the cell, and of the span in it.
+        """Average the log probability of the cell and that of its best span, by `weight`.
 
         Args:
             weight: weight of the span (the reader), 0 to 1.
@@ -52,7 +52,9 @@ class ReadCell:
 
 
 class PointR(System):
-    """PointR system: a cell selector, then a span reader (MATE paper, section 4).
+    """PointR, a system that selects table cells and extracts the answer from these cells.
+
+    Described in section 4 of the MATE paper.
 
     Args:
         compared_by: see `System`.
@@ -77,7 +79,10 @@ class PointR(System):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """The weight of the span reader, or {} if a single cell is read or no weight is set."""
+        """Weight of the span reader as a dict, to be saved with the run.
+
+        Empty if a single cell is read or no weight is set.
+        """
         return {} if self.weight is None or self.cells == 1 else {"weight": self.weight}
 
     def with_parameters(self, parameters: Mapping[str, float]) -> PointR:
@@ -87,7 +92,7 @@ class PointR(System):
     def learn(
         self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
     ) -> tuple[System, SystemAnswers]:
-        """Fit the weight of the span reader on the dev split, and answer the questions of this split.
+        """Tune the weight of the span reader on the dev split, then answer the dev questions.
 
         The weight is not fitted if it is configured or if a single cell is read.
 
@@ -129,7 +134,11 @@ class PointR(System):
     def _read(
         self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
     ) -> tuple[dict[str, list[ReadCell]], Mapping[str, float]]:
-        """Return the cells read for each example, best cell first, and Hits@k of the cell selector."""
+        """Select the top cells of each example, and read an answer from each of these cells.
+
+        Returns:
+            The cells of each example, best cell first, and Hits@k of the cell selector.
+        """
         by_name = {example.example_id: example for example in examples}
         rankings = stages[SELECT].predict(examples, name)
         labeled = {key: example for key, example in by_name.items() if example.answer}
