@@ -58,7 +58,7 @@ class AttentionFlow(Analysis):
     examples: Annotated[int, Field(gt=0)] | None = 200
 
     def find(self, parts: Parts, config: RunConfig, split: str) -> dict[str, Any]:
-        """Compute the fractions of attention for each attention head of each encoder.
+        """Compute the fraction of attention that each head pays to each type of token.
 
         Args:
             parts: assembled run: task with the trained network, data module and serializer.
@@ -90,7 +90,7 @@ class AttentionFlow(Analysis):
 
 
 class Flow:
-    """Accumulates the attention fractions of one encoder over batches.
+    """Sums the attention fractions of one encoder over all batches that are run through it.
 
     The method `look` is registered as a forward pre-hook of every attention layer of the encoder. The method `add` is
     called after each batch.
@@ -112,7 +112,7 @@ class Flow:
         self.batch: TableBatch | None = None
 
     def look(self, attention: SelfAttention, inputs: tuple[Tensor, AttentionPlan, Tensor | None]) -> None:
-        """Compute and store the attention fractions of a layer, as a forward pre-hook of the layer.
+        """Store how this layer distributes attention over token types. Runs as forward pre-hook.
 
         Args:
             attention: attention layer that is about to run.
@@ -125,7 +125,7 @@ class Flow:
         self.seen.append(target_shares(probabilities, self.kinds, plan.batch.in_body))
 
     def add(self) -> None:
-        """Add the fractions of the current batch to the sums, after all layers have run.
+        """Add the attention fractions of the batch that was just run to the sums over batches.
 
         Examples without tokens in body cells are skipped.
         """
@@ -153,7 +153,7 @@ class Flow:
 
 
 def head_groups(encoder: TableEncoder) -> Mapping[str, list[tuple[int, int]]]:
-    """Map each group of attention heads with the same mask to its (layer, head) pairs.
+    """Group attention heads by their attention mask: {group name: [(layer, head), ...]}.
 
     Groups are named by their label. Layers and attention heads are counted from 0. The result is {} if all attention
     heads share one mask.
@@ -170,7 +170,7 @@ def head_groups(encoder: TableEncoder) -> Mapping[str, list[tuple[int, int]]]:
 
 
 def refuse_slots(encoder: TableEncoder) -> None:
-    """Raise `ConfigError` if the attention of an encoder is not between pairs of tokens.
+    """Raise `ConfigError` if an encoder does not attend from each token to single tokens.
 
     Linformer, for example, attends to learned combinations of tokens instead.
 
@@ -184,7 +184,7 @@ def refuse_slots(encoder: TableEncoder) -> None:
 
 
 def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -> dict[str, Flow]:
-    """Run a network on batches without gradients, and accumulate the attention of body cells.
+    """Run a network on batches without gradients, and sum the attention of table cells.
 
     Args:
         encoder: network to run.
@@ -207,7 +207,9 @@ def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -
 
 
 def target_kinds(batch: TableBatch, cls_id: int) -> Tensor:
-    """Compute the type of each key token relative to each query token, Int64 [B, T, T].
+    """Classify each key token by its relation to each query token, Int64 [B, T, T].
+
+    Relations are, for example, a body cell of the same row, or a header cell of another column.
 
     A type is an index in `TARGETS`, or `PADDING` for a padding token.
     """

@@ -25,7 +25,7 @@ class Analysis(ABC):
 
     @abstractmethod
     def find(self, parts: Parts, config: RunConfig, split: str) -> dict[str, Any]:
-        """Run the analysis and return its results as JSON-serializable values.
+        """Analyze the trained network on one split, and return JSON-serializable results.
 
         Args:
             parts: assembled run: task with the trained network, data module and serializer.

@@ -45,7 +45,9 @@ class AttentionBenchmark(BenchmarkOptions):
     checked: NonNegativeInt
 
     def prepare(self, case: Case, device: torch.device) -> Mapping[str, Callable[[], Variant | NotRun]]:
-        """Return a function per selected attention implementation, dense first, which plans the attention of a batch.
+        """Return a function per attention variant that prepares the variant for one batch.
+
+        The preparation computes the attention plan of the batch. Dense attention is the first variant.
 
         Args:
             case: input batch.
@@ -90,7 +92,7 @@ class AttentionBenchmark(BenchmarkOptions):
 
     @cached_property
     def _backends(self) -> dict[str, AttentionBackend]:
-        """The selected attention backends of `conf/attention`, by option name.
+        """The attention backends to measure, by their option name in `conf/attention`.
 
         By default all backends are selected except sdpa, which is measured as `dense_mask`.
         """
@@ -116,7 +118,9 @@ def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
 
 @torch.no_grad()
 def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
-    """Compute exact attention in float64 for `qkv` [P, 3, N, H], one slice of queries at a time.
+    """Compute exact attention in float64, as reference for the numerical errors of variants.
+
+    `qkv` has the shape [P, 3, N, H]. To save memory, the queries are processed in slices.
 
     The result is the reference for the numerical errors of all variants.
     """
@@ -130,6 +134,6 @@ def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """Compute the attention of queries [B, n, t, H] to T keys, with the boolean mask [B, t, T]."""
+    """Compute the attention of queries [B, n, t, H] to T keys. `mask` is boolean [B, t, T]."""
     scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
     return scores.masked_fill_(~mask[:, None], float("-inf")).softmax(-1) @ value

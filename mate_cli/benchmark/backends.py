@@ -42,7 +42,7 @@ def list_backends() -> list[str]:
 
 
 def _composed(group: str, words: list[str]) -> DictConfig:
-    """Return the composed configuration of a config group, such as `attention`, for the benchmark.
+    """Compose the benchmark configuration, and return its config group, such as `attention`.
 
     Modules of its classes in the working directory become importable.
     """

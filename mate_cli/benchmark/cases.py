@@ -75,7 +75,7 @@ class Case:
 
     @property
     def tokens(self) -> int:
-        """The length T of the longest example of the batch, in tokens."""
+        """Number of tokens of the longest example in the batch, the dimension T of its tensors."""
         return self.batch.input_ids.shape[1]
 
     @property
@@ -103,7 +103,9 @@ def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches) 
 
 
 def spread(label: int | str, tokens: int) -> list[int]:
-    """Return the length in tokens of each example of a batch whose longest example has `tokens` tokens.
+    """Return the length in tokens of each example of a synthetic batch, longest first.
+
+    The longest example has `tokens` tokens.
 
     All lengths are equal, except in a "mixed" batch, whose lengths are n, 3/4 n, n/2 and n/4.
     """
@@ -113,7 +115,7 @@ def spread(label: int | str, tokens: int) -> list[int]:
 
 
 def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
-    """Sample a random table without a header, whose question and cells have `tokens` tokens in total.
+    """Sample a synthetic table with a question, without header, of exactly `tokens` tokens.
 
     Args:
         shape: name in `SHAPES`.
@@ -216,7 +218,9 @@ def real_questions(name: str, root: str | Path, limit: int | None = None) -> lis
 
 
 def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:
-    """Encode the dev questions of a dataset as tokens, with linked sentences if the dataset has any.
+    """Read and encode the dev questions of a dataset, as realistic inputs of a benchmark.
+
+    If tables have linked passages, sentences of these passages are encoded too.
 
     Args:
         name: name of the dataset.

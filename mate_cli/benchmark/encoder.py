@@ -34,7 +34,9 @@ The backend is PyTorch's `scaled_dot_product_attention`, if the network uses the
 
 @dataclass(kw_only=True)
 class EncoderBenchmark(BenchmarkOptions):
-    """Benchmark of complete encoders with random weights and without dropout.
+    """Benchmark of the speed and memory of complete encoders with random weights.
+
+    Dropout is disabled.
 
     Variants are `<name in conf/model>` (with dense attention), `<name in conf/model>_<name in conf/attention>`,
     `transformers_tapas`, `transformers_bert`, and names in `networks`. A variant with the suffix `@256` reads only the
@@ -50,7 +52,7 @@ class EncoderBenchmark(BenchmarkOptions):
 
     @property
     def shape(self) -> EncoderSize:
-        """The size of all benchmarked encoders, such as their hidden size and number of layers."""
+        """Hidden size, number of layers and other dimensions, equal for all benchmarked encoders."""
         size = encoder_size(self.size)
         return replace(size, num_layers=self.layers or size.num_layers)
 
@@ -88,7 +90,9 @@ class EncoderBenchmark(BenchmarkOptions):
         return find_network(network, backend, self.longest_input, settings, **options)
 
     def prepare(self, case: Case, device: torch.device) -> Mapping[str, Callable[[], Variant | NotRun]]:
-        """Return a function per encoder, which computes the attention plan of a batch and moves the batch.
+        """Return a function per encoder that prepares the encoder and a batch on the device.
+
+        The preparation computes the attention plan of the batch, and moves the batch to the device.
 
         Args:
             case: input batch.

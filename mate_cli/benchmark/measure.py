@@ -155,7 +155,7 @@ class BenchmarkOptions(ABC):
                 yield self.measure(case, pace)
 
     def rehearse(self, device: torch.device) -> None:
-        """Call every implementation on small tables, so that compilation is not timed later."""
+        """Call each implementation on small tables, so that compilation precedes all timing."""
         for case in draw_cases(["square"], [min(tokens, self.longest_input) for tokens in REHEARSED], [1]):
             for variant in map(attempt, self.prepare(case, device).values()):
                 if isinstance(variant, Variant):
@@ -163,7 +163,7 @@ class BenchmarkOptions(ABC):
 
     @abstractmethod
     def prepare(self, case: Case, device: torch.device) -> Mapping[str, Callable[[], Variant | NotRun]]:
-        """Return a function per compared implementation, which prepares it for one input batch.
+        """Return a function per implementation that prepares the implementation for one batch.
 
         Args:
             case: input batch.
@@ -219,7 +219,7 @@ Part = TypeVar("Part")
 
 
 def count_down(parts: Mapping[str, Part], seconds: float) -> Iterator[tuple[str, Part]]:
-    """Iterate over the named cases of a benchmark, and print which case is measured next.
+    """Yield the named cases of a benchmark, and print the name of each case as progress.
 
     Args:
         parts: parts by name, in order.

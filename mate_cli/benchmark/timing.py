@@ -72,7 +72,7 @@ class NotRun(NamedTuple):
 
 
 def clock(device: torch.device) -> Clock:
-    """Create a clock function, which synchronizes the device and returns (wall, CPU) seconds."""
+    """Create a function that waits for the device, and returns (wall, CPU) time in seconds."""
 
     def read() -> tuple[float, float]:
         if device.type == "cuda":
@@ -85,7 +85,9 @@ def clock(device: torch.device) -> Clock:
 def time_turns(
     calls: Mapping[str, Call], *, rounds: int, seconds: float, device: torch.device
 ) -> dict[str, Timing | NotRun]:
-    """Measure the time of several implementations, calling each implementation once per round.
+    """Measure the time of several implementations in rounds, each called once per round.
+
+    A slow phase of the machine therefore affects all implementations equally.
 
     The first call of each variant is a warm-up call, in which its memory is measured.
 
@@ -125,7 +127,7 @@ def time_call(call: Call, read_clock: Clock) -> tuple[float, float]:
 
 
 def time_first_call(call: Call, read_clock: Clock, device: torch.device) -> tuple[float, float | None]:
-    """Return the wall time in seconds and the additional peak memory in MB of the first call of an implementation.
+    """Measure wall time (s) and additional peak memory (MB) of an implementation's first call.
 
     The memory is None if it is unknown. On CUDA it is the memory allocated by PyTorch. On a CPU it is the peak of the
     process (VmHWM) minus the resident memory before the call. A large block that is freed and allocated again counts as
@@ -146,7 +148,10 @@ def time_first_call(call: Call, read_clock: Clock, device: torch.device) -> tupl
 
 
 def _reset_peak_mb(device: torch.device) -> float | None:
-    """Reset the peak memory, and return the memory in use in MB (10**6 bytes), or None if it is unknown."""
+    """Reset the measured peak memory, and return the memory in use in MB, None if unknown.
+
+    1 MB is 10**6 bytes.
+    """
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
@@ -166,7 +171,7 @@ def _status_mb(key: str) -> float:
 
 
 def attempt(call: Callable[[], Result]) -> Result | NotRun:
-    """Call a function, and return its result, or a `NotRun` with the reason if the call fails.
+    """Return the result of `call()`, or a `NotRun` with the reason if the call fails.
 
     Failures are, for example, unsupported settings, compiler errors, out of memory and kernel errors.
 
@@ -226,14 +231,14 @@ class Variant(NamedTuple):
 
     @torch.no_grad()
     def error(self) -> float:
-        """Compute the largest absolute error of the output, compared with the exact output in float64."""
+        """Compute the largest absolute difference between the output and the exact float64 output."""
         assert self.exact is not None
         return float((self.forward().double() - self.exact()).abs().max())
 
 
 @dataclass
 class Pace:
-    """Time limits of a benchmark, and the highest speed measured for each implementation.
+    """Time limits of a benchmark, and measured speeds to predict which calls are too slow.
 
     Args:
         rounds: maximum number of rounds.

@@ -54,7 +54,7 @@ def read_answers(file: Path) -> dict[str, SystemAnswer]:
 
 
 def _entries(file: Path, content: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the location (for messages) and the content of each entry of an answers file."""
+    """Yield (location, entry) of each answer in an answers file, such as ("line 3", {...})."""
     problems: list[Problem] = []
     if file.suffix.lower() in LINES or _is_lines(content):
         lines = [(f"line {number}", line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
@@ -77,7 +77,7 @@ def _entries(file: Path, content: bytes) -> Iterator[tuple[str, Mapping[str, Any
 
 
 def _read_value(value: object) -> dict[str, object]:
-    """Convert an answer of an {id: answer} object, such as TAT-QA's [answer, scale], to an entry.
+    """Convert an answer without id, such as TAT-QA's [answer, scale], to a dict of fields.
 
     In TAT-QA's form, the answer 0 means no answer.
     """

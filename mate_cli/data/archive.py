@@ -115,7 +115,9 @@ def largest_file() -> int:
 
 
 def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
-    """Return the path of `folder` below `root`, or of an archive with its files. None if missing.
+    """Find a folder of a downloaded dataset, or an archive with the files of this folder.
+
+    Return None if neither exists.
 
     Candidates are `root/folder` itself, an archive of the folder, and a checkout or an archive of a repository that
     contains the folder. An archive of a repository is not opened to check this.
@@ -133,7 +135,9 @@ def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
 
 
 def read_members(store: Path, folder: str, wanted: Collection[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the names and contents of the wanted files of a folder or archive, in stored order.
+    """Yield (name, content) of the wanted files in one folder of a dataset or of an archive.
+
+    Files of an archive are yielded in stored order.
 
     Args:
         store: folder or archive, as returned by `find_store`.
@@ -196,7 +200,10 @@ def _name_damage(path: Path) -> AbstractContextManager[None]:
 
 
 def _archived(archive: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
-    """Yield (name, content) of each archived file for whose path `name_of` returns a name, not None."""
+    """Yield (name, content) of the archived files that `name_of` selects.
+
+    `name_of` maps a path in the archive to a name, or to None to skip the file.
+    """
     for path, _, open_file in _entries(archive):
         if name := name_of(path):
             with open_file() as stream:
@@ -219,7 +226,7 @@ def _entries(archive: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:
 
 
 def check_packed(path: Path, name: str) -> None:
-    """Check a downloaded file by reading and decompressing it to its end.
+    """Check that a downloaded file is intact, by reading and decompressing it completely.
 
     Args:
         path: path of the downloaded file.
@@ -338,7 +345,7 @@ class ReleaseFiles:
         return [path for path in paths if path.name.endswith(SUFFIXES[1:]) and path.is_file()]
 
     def _find_readers(self, file: str) -> Iterator[dict[str, Callable[[], bytes]]]:
-        """Yield the readers of a file by location: in the folder, in its subfolders, in its archives."""
+        """Yield functions that read a file, by location: folder, then subfolders, then archives."""
         for bases in ([self._root], self._folders):
             yield {base.name: reader for base in bases if (reader := self._find_reader(base, file))}
         yield {
@@ -359,7 +366,7 @@ class ReleaseFiles:
         return None
 
     def _pack_folder(self, base: Path, folder: str) -> tuple[Path | None, dict[str, str]]:
-        """Find the archive of a folder, such as `data.zip` for the folder `data`.
+        """Find an archive that contains a folder, such as `data.zip` for the folder `data`.
 
         Returns:
             The archive (None if missing), and the paths of its files by their paths relative to the folder, which may
@@ -382,7 +389,7 @@ class ReleaseFiles:
         return members
 
     def _member(self, archive: Path, path: str) -> bytes:
-        """Return the content of a file in an archive, which is read once and cached.
+        """Return the content of a file in an archive. Contents are cached after the first read.
 
         All files with the same suffix are read in the same pass if their total size is at most `largest_file()`.
         """

@@ -11,7 +11,7 @@ from mate_cli.tables.table import Cell, Table
 
 
 def tfidf_cell_ranking(table: Table, question: str) -> list[tuple[int, int]]:
-    """Rank the body cells of a table by TF-IDF similarity to one question, best first.
+    """Rank the body cells of a table by TF-IDF similarity to a question, most similar first.
 
     See `tfidf_cell_rankings`.
     """
@@ -60,7 +60,7 @@ class Guess(NamedTuple):
 
 
 class ColumnRule(NamedTuple):
-    """Rule that predicts cells of one column, in the first row, the last row or all rows.
+    """Baseline that answers each question by one table column: its first, last or all cells.
 
     Args:
         column: index of the column. Tables with fewer columns use their last column.
@@ -71,7 +71,7 @@ class ColumnRule(NamedTuple):
     rows: Rows
 
     def __call__(self, table: Table) -> Coordinates:
-        """Return (row, column) of the cells of a table that the rule predicts as answer."""
+        """Return the predicted answer cells of a table as (row, column) pairs."""
         count = len(table.rows)
         rows = {"first": range(min(1, count)), "last": range(max(0, count - 1), count), "all": range(count)}
         column = min(self.column, len(table.header) - 1)
@@ -109,7 +109,7 @@ def most_frequent_column(training: Iterable[TableExample], examples: Mapping[str
 
 
 def rank_cells(examples: Iterable[TableExample]) -> dict[str, list[tuple[int, int]]]:
-    """Rank the cells of the table of each question by TF-IDF, see `tfidf_cell_rankings`.
+    """Rank the cells of each question's table by TF-IDF similarity to the question.
 
     Returns:
         The ranked (row, column) pairs by question id.

@@ -13,7 +13,9 @@ from mate_cli.tables.table import Cell, Table
 
 
 def reading_example(example: TableExample, row: int, column: int, example_id: str | None = None) -> TableExample:
-    """Build an example whose table is one body cell of another table, with its passages, without header.
+    """Build a reading comprehension example from one table cell and its linked passages.
+
+    The new table contains only this cell and has an empty header.
 
     Args:
         example: example with the table.
@@ -35,7 +37,9 @@ def reading_example(example: TableExample, row: int, column: int, example_id: st
 
 
 def negatives(examples: Sequence[TableExample], count: int) -> Mapping[str, list[TableExample]]:
-    """Return up to `count` span reading examples per question, from cells without the answer.
+    """Return up to `count` examples per question whose cell does not contain the answer.
+
+    The examples train a span reader to reject such cells.
 
     Half of the cells are the most similar to the question by TF-IDF, which a selector most easily confuses with gold
     cells. The other half are sampled from the remaining cells, with a seed derived from the question id. Questions

@@ -179,7 +179,7 @@ def is_ragged(
 
 
 def note_absent_tables(file: str, waiting: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
-    """Yield a problem for each missing table that questions refer to.
+    """Yield one `Problem` for each cause of missing tables, with the number of questions.
 
     Args:
         file: question file.
@@ -217,11 +217,11 @@ class Sizes:
         self._values: dict[str, list[int]] = {}
 
     def add(self, measure: str, value: int) -> None:
-        """Store one more value of a measure, such as the number of rows of one table."""
+        """Store a value of a measure, such as the number of rows ("rows") of one table."""
         self._values.setdefault(measure, []).append(value)
 
     def add_table(self, table: Table) -> None:
-        """Add the numbers of rows, columns, cells and words of a table.
+        """Store the sizes of a table: its numbers of rows, columns, cells and words.
 
         If the table has passages, the number of links and the length of each passage are added too.
         """
@@ -253,7 +253,9 @@ Reason = Callable[[TableExample], str]
 def find_empty_entries(
     splits: Splits, files: Mapping[str, str], left_out: Reason, known: Sequence[Problem], unit: str
 ) -> Iterator[Problem]:
-    """Yield a problem for each empty split, question id or table that `known` does not explain.
+    """Yield a `Problem` for each split without questions, empty question id and empty table.
+
+    Problems in `known` that explain an empty entry are not reported again.
 
     Args:
         splits: examples of each split.
@@ -312,7 +314,7 @@ def find_repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping
 
 
 def find_overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield a problem for each pair of splits that have ids in common, such as question ids.
+    """Yield a `Problem` for each pair of splits with common ids, such as question ids.
 
     Args:
         keys: ids of each split.
@@ -327,7 +329,9 @@ def find_overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping
 
 
 def count_splits(splits: Splits, left_out: Reason) -> dict[str, dict[str, int]]:
-    """Count the examples of each split by `count_examples`, and of all splits together.
+    """Count questions, tables and other facts for each split, and for all splits together.
+
+    See `count_examples` for the facts.
 
     The counts of all splits are omitted if the dataset has a single split.
 

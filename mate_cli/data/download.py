@@ -190,7 +190,9 @@ def _receive_once(url: str, part: Path, *, checked: bool) -> bool:
 
 
 def _write(response: requests.Response, url: str, part: Path, start: int) -> None:
-    """Append the content of a response to `part`, in chunks of 1 kB.
+    """Append the downloaded bytes of a response to the file `part`, and show the progress.
+
+    Chunks have 1 kB.
 
     Raises:
         DataError: the file is larger than `MAX_SIZE`.

@@ -29,7 +29,7 @@ LONG = 11_000
 
 @dataclass(frozen=True)
 class InputSizes:
-    """Lengths of the inputs of a split in tokens, and numbers of candidate cells.
+    """Input lengths (tokens) and counts of candidate answer cells of a split's questions.
 
     Args:
         with_passages: number of tokens of each input with all linked passages. Empty if tables have no passages.
@@ -42,7 +42,7 @@ class InputSizes:
     candidates: Sequence[int]
 
     def shares(self) -> dict[str, float]:
-        """Return the share of inputs with each property, such as "at most 512 word pieces in all"."""
+        """Return the share of inputs in each category, such as "at most 512 word pieces in all"."""
         shares = {f"more than {LONG:,} word pieces with passages": share_within(self.with_passages, LONG, more=True)}
         input_type = f"with {SAMPLE_SENTENCES} sentences" if self.with_passages else "in all"
         shares |= {
@@ -87,7 +87,7 @@ def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Voca
 
 
 def input_sizes(examples: Sequence[TableExample], tokenizer: Vocabulary) -> InputSizes:
-    """Compute the lengths in tokens of the inputs of some examples, before any truncation.
+    """Measure the length in tokens of each example's input before truncation.
 
     Examples that cannot be encoded are omitted.
 

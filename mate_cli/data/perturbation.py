@@ -122,7 +122,7 @@ def _grid(table: Table) -> np.ndarray:
 
 
 def _arrange(examples: Examples, grid: np.ndarray, order: np.ndarray | None = None, axis: int = 0) -> Examples:
-    """Return the questions with a new table, and with their cell coordinates moved accordingly.
+    """Return the questions with a rearranged table, and cell coordinates that match the table.
 
     Args:
         examples: questions about one table.
@@ -147,13 +147,16 @@ def _arrange(examples: Examples, grid: np.ndarray, order: np.ndarray | None = No
 
 
 def _permute(count: int, rng: Generator) -> np.ndarray:
-    """Return a random permutation of `count` indices that is not the identity, if there are any."""
+    """Return a random permutation of `count` indices, not the identity if `count` > 1."""
     order = rng.permutation(count)
     return order if (np.diff(order) != 1).any() else order[::-1]
 
 
 def _mix(old_count: int, added_count: int, rng: Generator) -> np.ndarray:
-    """Return an index order that inserts `added_count` lines at random among `old_count` ordered lines."""
+    """Return an order of indices that inserts added table rows or columns at random positions.
+
+    Indices below `old_count` stay in order. The other `added_count` indices are those of the added lines.
+    """
     return np.argsort([*np.sort(rng.random(old_count)), *rng.random(added_count)], kind="stable")
 
 
@@ -176,7 +179,7 @@ def _gold_cells(examples: Examples) -> set[tuple[int, int]]:
 
 
 def _add_lines(axis: int) -> TablePerturber:
-    """Return the function that inserts rows (axis 0) or columns (axis 1) of other tables.
+    """Return a function that inserts rows (axis 0) or columns (axis 1) from other tables.
 
     The number of inserted lines is half the number of lines of the table, rounded up. Their cells are repeated to fill
     the table. Lines with the text of an answer, with a cell that a question mentions, or with the header of an existing
@@ -209,12 +212,15 @@ def _add_lines(axis: int) -> TablePerturber:
 
 
 def count_tokens(cells: Iterable[Cell]) -> int:
-    """Count the tokens of cells, independent of a tokenizer: parts of words and numbers, and punctuation marks."""
+    """Count the tokens of table cells by a regular expression, without a model's tokenizer.
+
+    Tokens are parts of words and numbers, and punctuation marks.
+    """
     return sum(len(_TOKEN.findall(cell.text)) for cell in cells)
 
 
 def _grow_to(tokens: int) -> TablePerturber:
-    """Return a function that adds rows, with cells sampled from the columns, up to a number of tokens.
+    """Return a function that enlarges a table to `tokens` tokens by adding random rows.
 
     The value of each cell is sampled from its column, except from the rows of gold cells, their values, and values that
     a question mentions. A condition that selects a gold row therefore never selects an added row.
@@ -339,7 +345,7 @@ class PerturbedDataset:
         return getattr(self.__dict__["dataset"], name)
 
     def first_examples(self, split: str, count: int | None) -> list[TableExample]:
-        """Return the perturbed questions of a split, as `examples` does. `count` is ignored.
+        """Return the perturbed questions of a split. `count` has no effect.
 
         Only `only` limits the number of perturbed questions.
         """

@@ -76,11 +76,11 @@ class KnownQuestions:
             self.add(question)
 
     def add(self, question: HybridQAQuestion) -> None:
-        """Add the fingerprint of a question to the index."""
+        """Index a question, to find later questions that duplicate it."""
         self._by_table[question.table_id].append(QuestionFingerprint.of(question))
 
     def find_repeat(self, question: HybridQAQuestion, *, same_answer: bool = False) -> str:
-        """Return "equal" or "near-equal" if a question of the same table is indexed, else "".
+        """Return "equal" or "near-equal" if an indexed question duplicates `question`, else "".
 
         Args:
             question: question to look up.
@@ -101,7 +101,7 @@ def find_repetitions(
     evaluation: Iterable[HybridQAQuestion],
     near: float = NEAR_DUPLICATE,
 ) -> list[str]:
-    """Return the reason to exclude each additional question from training, or "" to use the question.
+    """Return why each additional question must not be used for training, "" if it may be used.
 
     Questions that duplicate a training or evaluation question are excluded. Of additional questions that are duplicates
     of each other, the first is used. Questions near-equal to evaluation questions are excluded regardless of their

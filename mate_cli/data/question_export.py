@@ -53,7 +53,7 @@ def export_questions(
 
 
 def find_kept_rows(serializer: Serializer, examples: Sequence[TableExample]) -> dict[str, list[int]]:
-    """Return the indices of the table rows that each example's encoding contains, by example id.
+    """Return {example id: indices of the table rows that its encoding contains}.
 
     A row remains if the encoding contains at least one of its tokens. Indices start from 0.
 
@@ -75,7 +75,7 @@ def find_kept_rows(serializer: Serializer, examples: Sequence[TableExample]) -> 
 def question_entry(
     example: TableExample, rows: Sequence[int] | None = None, *, answers: bool = False
 ) -> dict[str, Any]:
-    """Return a question and its table as JSON-serializable values, for one line of the export.
+    """Convert a question with its table to the JSON object of one line in the export.
 
     Args:
         example: question to write.

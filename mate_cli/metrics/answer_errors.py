@@ -72,7 +72,7 @@ def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
 
 
 def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> Place:
-    """Classify a selected cell as correct, in the wrong column or in the wrong row.
+    """Classify a cell that a model selected: correct, wrong column or wrong row.
 
     Args:
         cell: (row, column) of the selected cell, both from 0.
@@ -85,7 +85,7 @@ def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> 
 
 @dataclass
 class ErrorCounts:
-    """Number of wrong answers by type of error, and by position of the selected cell relative to the correct cells."""
+    """Counts of wrong answers by type of error, and by location of the wrongly selected cell."""
 
     questions: int = 0
     kinds: Counter[Kind] = field(default_factory=Counter)
@@ -97,7 +97,9 @@ class ErrorCounts:
         return self.kinds.total()
 
     def shares(self) -> dict[str, float]:
-        """Compute the error fractions that the MATE paper reports (`PAPER`), by title.
+        """Compute the error statistics of the MATE paper, as fractions by title.
+
+        The titles are those of `PAPER`.
 
         Fractions with a denominator of 0 are omitted.
         """

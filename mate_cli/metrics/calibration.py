@@ -69,7 +69,9 @@ class Calibration:
 
 
 def fit_calibration(confidences: Sequence[float], labels: Sequence[bool]) -> Calibration:
-    """Fit a calibration by isotonic regression, smoothed towards the overall accuracy.
+    """Fit a function from confidence to accuracy by isotonic regression.
+
+    It is smoothed towards the overall accuracy.
 
     A parametric curve with two parameters does not fit, because confidences form clusters, for example of looked-up
     and of computed answers. If the confidence is uninformative, every answer gets the overall accuracy.

@@ -28,11 +28,11 @@ class SelectedCells(Protocol):
 
     @property
     def cells(self) -> Coordinates:
-        """The coordinates (row, column) of body cells, both from 0."""
+        """Selected body cells of the table, as (row, column) pairs from 0."""
 
     @property
     def aggregation(self) -> str:
-        """The aggregation of the cells, one of `AGGREGATIONS`."""
+        """Aggregation of the values in the selected cells, such as "sum", one of `AGGREGATIONS`."""
 
 
 def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:

@@ -20,7 +20,7 @@ PRUNING_SCORES = (ANSWERS_KEPT.name, KEPT_TOKENS.name, SCORE_MARGIN.name)
 
 @dataclass(frozen=True)
 class Pruning:
-    """Statistics of one example after pruning, such as the number of remaining tokens.
+    """Effect of token pruning on one example, such as the number of remaining tokens.
 
     Args:
         example_id: id of the example.

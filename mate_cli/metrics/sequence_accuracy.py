@@ -49,7 +49,7 @@ def sequence_accuracy(hits: Mapping[str, bool], examples: Mapping[str, TableExam
 def place_accuracy(
     correct: Mapping[str, bool], examples: Mapping[str, TableExample], name: str = "denotation_accuracy"
 ) -> dict[str, float]:
-    """Compute separate accuracies of the first, second and third answerable questions.
+    """Compute the accuracy of questions by position in their conversation: 1, 2 or 3.
 
     Args:
         correct: whether each question is correct, by id. A missing question is wrong.

@@ -82,7 +82,7 @@ class MetricSpec:
 
     @property
     def is_share(self) -> bool:
-        """True if the value is a fraction, shown in percent."""
+        """True if the metric is a fraction (0 to 1), which tables show in percent."""
         return self.format == PERCENT
 
     @property
@@ -123,7 +123,7 @@ class Score(float):
     questions: int | None
 
     def __new__(cls, value: float, questions: int | None) -> Score:
-        """Create the score from its value and the number of questions."""
+        """Create a float that also stores the number of questions of the mean."""
         score = super().__new__(cls, value)
         score.questions = questions
         return score
@@ -152,7 +152,7 @@ class Metric(ABC):
 
     @abstractmethod
     def compute(self, answers: Mapping[str, str], examples: Mapping[str, TableExample]) -> float:
-        """Compute the metric from the predicted answers of a split.
+        """Compute the score of a split from the predicted answers and the gold answers.
 
         Args:
             answers: text of each predicted answer, by example id. Examples without a prediction are missing.
@@ -210,7 +210,10 @@ def subset_specs() -> dict[str, SubsetSpec]:
 
 
 def spec_of(name: str) -> MetricSpec:
-    """Return the `MetricSpec` with this name. A metric that no module declares has no direction, and ranks no runs."""
+    """Return the declaration (`MetricSpec`) of a metric, or a default for undeclared metrics.
+
+    An undeclared metric has no direction, and ranks no runs.
+    """
     declared = metric_specs().get(name) or USER_METRICS.get(name)
     return declared or MetricSpec(name, name.replace("_", " "), 0, ".3g", importance=0)
 
@@ -223,7 +226,10 @@ def subset_of(name: str) -> SubsetSpec:
 
 @cache
 def _collect_specs(kind: type[Spec], path: tuple[str, ...]) -> dict[str, Spec]:
-    """Collect the specs in the modules of `mate_cli.metrics`, whose folders are `path`, and in those of papers."""
+    """Collect the metric or subset specs that mate's metric modules and papers declare.
+
+    `path` has the folders of `mate_cli.metrics`.
+    """
     folders = {mate_cli.metrics.__name__: path}
     folders |= {package: (str(folder),) for package, folder in find_packages("metrics").items()}
     specs: dict[str, Spec] = {}
@@ -244,7 +250,7 @@ ALL_QUESTIONS = "Total"
 
 @dataclass(frozen=True)
 class MetricName:
-    """The parts of the name under which a metric is logged, such as `test/em/table`.
+    """Parsed name of a logged metric, such as `test/em/table`.
 
     Args:
         full: logged name, such as `test/em/table`, or `baseline/tfidf/test/em/table` of a baseline.
@@ -300,17 +306,17 @@ class MetricName:
 
     @property
     def part_title(self) -> str:
-        """The title of the subset, such as `In-Table`, or `Total` for all questions."""
+        """Title of the question subset in tables, such as `In-Table`, `Total` for all questions."""
         return subset_of(self.part).title if self.part else ALL_QUESTIONS
 
     @property
     def kind(self) -> str:
-        """The category of the subset, such as `by words of the input`. Empty for all questions."""
+        """Category of the question subset, such as `by words of the input`, "" for all questions."""
         return subset_of(self.part).kind if self.part else ""
 
     @property
     def is_crowded(self) -> bool:
-        """True if the category has so many subsets that a table can show only one split."""
+        """True if the subset's category is so large that a table shows only one split of it."""
         return bool(self.part) and subset_of(self.part).many
 
     @property
@@ -328,7 +334,7 @@ class MetricName:
 
 
 def spec_to_follow(full: str) -> MetricSpec:
-    """Return the spec of the metric that selects the best checkpoint or configuration.
+    """Return the declaration of the monitored metric, which must have a direction.
 
     Raises:
         ConfigError: the direction of the metric is unknown.
@@ -341,7 +347,7 @@ def spec_to_follow(full: str) -> MetricSpec:
 
 
 def subset_rank(name: str) -> int:
-    """Return the position of a subset of questions in tables. It is 0 for the set of all questions."""
+    """Return the sort key of a question subset in tables, 0 for the set of all questions."""
     return subset_of(name).order if name else 0
 
 

@@ -39,7 +39,7 @@ def average_by_group(
     questions: Collection[str],
     groups: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, float]:
-    """Average a score over all questions (<name>) and over each group (<name>/<group>).
+    """Average question scores over all questions (<name>) and each group (<name>/<group>).
 
     Each mean is a `Score`, which contains the number of its questions. A group without questions has no mean.
 
@@ -57,7 +57,7 @@ def average_by_group(
 def average_by_part(
     correct: Mapping[str, bool | float], examples: Mapping[str, TableExample], name: str
 ) -> dict[str, float]:
-    """Average a score over all questions, and by subset and input length.
+    """Average question scores over all questions, by dataset subset, and by input length.
 
     Questions without an answer are ignored.
 
@@ -112,7 +112,9 @@ def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
 
 
 def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:
-    """Group question ids by the number of tokens of their input before truncation, in ranges of `TOKEN_LIMITS`.
+    """Group question ids by input length in tokens, in the ranges of `TOKEN_LIMITS`.
+
+    The length is that before truncation.
 
     The result is empty if all questions are in one range.
 
@@ -123,7 +125,9 @@ def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:
 
 
 def _split(lengths: Mapping[str, int], limits: Sequence[int], parts: Sequence[str]) -> dict[str, list[str]]:
-    """Group ids by length in `len(limits) + 1` ranges. Return {} if all are in one range, and no empty ranges.
+    """Group ids by length, and return {range name: ids} without empty ranges.
+
+    There are `len(limits) + 1` ranges. If all ids are in one range, the result is {}.
 
     Args:
         lengths: length by name.

@@ -23,7 +23,7 @@ _IGNORED = re.compile(r"\[[^\]]*\]|[\W_]+")
 
 
 class TableFingerprints:
-    """Index of tables as sets of texts, to find indexed tables that share many texts with a table.
+    """Index of tables by their texts (cells or rows), to find near-duplicates of a table.
 
     Args:
         share: minimum share of common texts, relative to the smaller table.
@@ -42,7 +42,7 @@ class TableFingerprints:
         self._sizes.append(len(texts))
 
     def is_near(self, texts: Collection[str]) -> bool:
-        """Return whether any indexed table shares enough texts with a table that has these texts."""
+        """Return whether a table with these texts nearly duplicates an indexed table."""
         holders = (self._holders.get(text, ()) for text in texts)
         counts = Counter(table for tables in holders if len(tables) <= MAX_HOLDERS for table in tables)
         least = {table: max(self.fewest, self.share * min(len(texts), self._sizes[table])) for table in counts}
@@ -59,7 +59,7 @@ class EvaluationTables:
             self.add(table)
 
     def add(self, table: Table) -> None:
-        """Add a table to the index, unless an equal table was added before."""
+        """Index a table of an evaluation split, unless an equal table is indexed."""
         key = table_key(table)
         if key not in self._keys:
             self._keys.add(key)
@@ -67,7 +67,7 @@ class EvaluationTables:
             self._cells.add(plain_cells(table))
 
     def find_repeat(self, table: Table, key: str) -> str:
-        """Return "equal" or "near-equal" if an indexed table is equal or similar to `table`, else "".
+        """Return "equal" or "near-equal" if the index has a duplicate of `table`, else "".
 
         Near-equal tables share half of the rows, or four fifths of the cell texts, of the smaller table. Order, case,
         accents, punctuation and footnotes are ignored.
@@ -83,7 +83,7 @@ class EvaluationTables:
 
 
 def plain_rows(table: Table) -> set[str]:
-    """Return each body row as normalized text, so that other editions of a table have equal rows.
+    """Return each body row as normalized text, to recognize copies of a table by its rows.
 
     Rows with fewer than `MIN_ROW_LENGTH` letters and digits are omitted.
     """
@@ -92,7 +92,10 @@ def plain_rows(table: Table) -> set[str]:
 
 
 def plain_cells(table: Table) -> set[str]:
-    """Return the normalized texts of the body cells, without those of fewer than `MIN_CELL_LENGTH` characters."""
+    """Return the normalized texts of body cells, to recognize copies of a table.
+
+    Texts of fewer than `MIN_CELL_LENGTH` characters are omitted.
+    """
     cells = (_simplify(cell.text) for _, _, cell in table.cells())
     return {cell for cell in cells if len(cell) >= MIN_CELL_LENGTH}
 

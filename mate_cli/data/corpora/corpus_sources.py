@@ -39,7 +39,7 @@ class Sources:
         self._datasets: dict[str, TableDataset] = {}
 
     def is_on_disk(self, name: str) -> bool:
-        """Return whether any file of a dataset is on disk.
+        """Return whether at least one file of a dataset exists in the folder of datasets.
 
         Raises:
             DataError: the name is not a dataset.
@@ -60,7 +60,9 @@ class Sources:
             raise DataError("is not a dataset, folder or file", where=source, remedy=f"Datasets are {dataset_list}")
 
     def readers(self, source: str) -> Iterator[Reader]:
-        """Yield functions that read tables: one for a whole dataset, or one per table of a folder or file.
+        """Yield functions that read the tables of a source, which is a dataset, folder or file.
+
+        A dataset has one function for all tables. A folder or file has one function per table.
 
         The order is deterministic. Files are parsed only if the reader is called.
 
@@ -89,7 +91,7 @@ class Sources:
             yield from _distinct(dataset.examples(split))
 
     def forget(self, name: str) -> None:
-        """Drop the cached reader of a dataset, which frees its memory."""
+        """Remove a dataset's reader from the cache, to free the memory of its tables."""
         self._datasets.pop(name, None)
 
     def _dataset(self, name: str) -> TableDataset:
@@ -125,7 +127,9 @@ def _of_corpus(read_table: Callable[[], CorpusTable], source: str) -> Iterator[C
 
 
 def _of_file(file: Path, path: Path) -> Iterator[CorpusTable | str]:
-    """Yield the table of a file, or the file's name and the reason as text if it is unreadable.
+    """Yield the table that a file contains, or an error text if the file is unreadable.
+
+    The error text consists of the file name and the reason.
 
     Args:
         file: file to read.

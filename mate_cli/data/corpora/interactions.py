@@ -33,7 +33,9 @@ _CONTROLS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"
 
 
 def read_interactions(path: Path) -> Iterator[Callable[[], CorpusTable]]:
-    """Yield, for each interaction of a file, a function that parses it and returns its table.
+    """Yield a function for each record of a pre-training file, which parses the record's table.
+
+    A record is a protocol buffer `Interaction` of google-research/tapas.
 
     The texts of the table are titles and the fields that the format calls questions.
 
@@ -163,7 +165,7 @@ CHECKSUM = 4
 
 
 def read_records(path: Path) -> Iterator[bytes]:
-    """Read a TFRecord file, and yield the bytes of each record.
+    """Yield the content of each record in a TFRecord file as bytes.
 
     Raises:
         DataError: the file ends within a record.

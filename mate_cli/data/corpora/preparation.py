@@ -116,7 +116,9 @@ def _is_whole(path: Path) -> bool:
 
 
 def _write_part(path: Path, part: Sequence[Reader], evaluation: EvaluationTables) -> None:
-    """Write one part of a corpus from the tables of some readers, excluding empty and evaluation tables.
+    """Read some tables of a corpus, and write them to a file without evaluation tables.
+
+    Empty tables are excluded too.
 
     Tables are grouped by the start of their key, so that `merge_parts` can read one group of all parts at a time. The
     metadata of the file contain the number of excluded tables by reason, and the unreadable files.

@@ -51,12 +51,12 @@ class CorpusTable:
 
     @property
     def content(self) -> tuple[Table, tuple[str, ...]]:
-        """The pair (table, texts), which masked language modeling encodes."""
+        """The table with its texts, as the serializer for masked language modeling expects them."""
         return self.table, self.texts
 
     @classmethod
     def build(cls, table: Table, source: str, texts: tuple[str, ...] = (), key: str = "") -> CorpusTable:
-        """Create a corpus table from a table and texts. Duplicate and empty texts are omitted.
+        """Create a corpus table. Its texts are those of the table and `texts`, without duplicates.
 
         Args:
             table: table, whose titles, section and passages are among the texts.
@@ -113,7 +113,9 @@ class Shard:
     tail: int = 0
 
     def cut(self, start: Fraction, end: Fraction) -> Shard:
-        """Return a part of this shard, for one of several data workers that share the file.
+        """Return the part of this shard from the share `start` to the share `end` of its tables.
+
+        Data workers that share a file each read one part.
 
         Args:
             start: share of the tables before the part, clipped to 0...1.
@@ -265,7 +267,9 @@ class StreamedTable:
 
 
 def deal_shards(shards: Sequence[tuple[int, Shard]], lanes: int) -> list[list[tuple[int, Shard]]]:
-    """Divide the files of a corpus evenly among lanes, which are independent sequences of training tables.
+    """Assign the shards of a corpus evenly to lanes, independent sequences of training tables.
+
+    Each data worker reads its lanes.
 
     If the number of files is not a multiple of the number of lanes, some files are divided into parts.
 
@@ -290,7 +294,7 @@ def _permute(seed: tuple[int, ...], count: int) -> np.ndarray:
 
 
 class ShardSequence:
-    """Endless, randomly ordered sequence of the tables of some files, of which any position can be read directly.
+    """Endless sequence of the tables in some shards, in random order, with random access.
 
     Each epoch contains all tables once, in another order.
 
@@ -315,7 +319,7 @@ class ShardSequence:
         return {**self.__dict__, "_block": None, "_next_block": None}
 
     def rows(self, start: int, end: int) -> Iterator[StreamedTable]:
-        """Yield the tables at the positions from `start` to `end` (exclusive) of the sequence.
+        """Yield the tables from position `start` to position `end` (exclusive) of this sequence.
 
         A table is read only when it is used.
         """
@@ -358,7 +362,7 @@ class ShardSequence:
 
 
 def _blocks(shard: Shard, start: int) -> Generator[pa.Table]:
-    """Read a shard in blocks of `BLOCK` tables, from the training table with the index `start` on."""
+    """Read a shard in blocks of `BLOCK` tables, starting at its training table `start`."""
     from datasets import Dataset
 
     streamed = Dataset.from_parquet(str(shard.path), streaming=True).with_format("arrow")

@@ -104,13 +104,16 @@ class StatementTables(TableCorpus):
     name: str = "statements"
 
     def maker(self, serializer: Serializer) -> Maker:
-        """Return the function that generates and encodes a training statement about a table of the corpus."""
+        """Return a function that samples a statement about a corpus table and encodes it."""
         return partial(self._generate, serializer)
 
     def _generate(
         self, serializer: Serializer, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
     ) -> Sequence[TableEncoding]:
-        """Generate and encode a statement about a table. Return () if no statement can be made or encoded."""
+        """Sample a statement about a table, and return its encoding in a list.
+
+        The list is empty if no statement can be sampled or encoded.
+        """
         example = draw_statement(table(), generator, self.counterfactual, self.max_cells)
         encodings = serializer.encode([replace(example, example_id=name)]) if example else []
         return [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]

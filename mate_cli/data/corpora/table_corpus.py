@@ -36,7 +36,9 @@ LAYOUT = 2
 def mask_table(
     serializer: MaskingSerializer, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
 ) -> Sequence[TableEncoding]:
-    """Encode a random window of a table and of its texts with masked tokens, as one training example.
+    """Encode a random window of a table with masked tokens, as one MLM training example.
+
+    The window includes some of the texts about the table.
 
     The tokens of the table are cached under `name`.
 
@@ -123,7 +125,7 @@ class TableCorpus(StreamedDataset):
 
     @property
     def facts(self) -> dict[str, str]:
-        """Human-readable notes on the corpus for the record of a run, such as the number of excluded tables."""
+        """Notes for the run record, such as the number of tables excluded from the corpus."""
         if self.shards:
             return {"corpus": f"{len(self.files)} files as they are; not checked for tables of evaluation splits"}
         counts, unchecked = self._counts()
@@ -131,7 +133,7 @@ class TableCorpus(StreamedDataset):
         return {f"corpus, {name}": format_counts(part) for name, part in counts.items() if part} | unchecked_note
 
     def check_sources(self) -> None:
-        """Raise `DataError` if a source does not exist, unless the corpus is already prepared.
+        """Raise `DataError` if the corpus is not yet prepared and one of its sources is missing.
 
         Raises:
             DataError: a source does not exist.
@@ -162,7 +164,7 @@ class TableCorpus(StreamedDataset):
         return [TableExample(t.key, "\n".join(t.texts)[:MAX_TEXT_LENGTH], t.table, Answer(())) for t in tables]
 
     def check(self) -> CheckReport:
-        """Prepare the corpus, and report counts, excluded tables by reason, and table sizes."""
+        """Prepare the corpus, and report its table counts, exclusions by reason, and table sizes."""
         sizes = Sizes()
         count = 0
         for table in self.tables():
@@ -179,7 +181,7 @@ class TableCorpus(StreamedDataset):
         return CheckReport((), counts | preparation_counts, sizes.percentiles(), notes)
 
     def _counts(self) -> tuple[dict[str, dict[str, int]], list[str]]:
-        """Return the table counts of the prepared corpus, and the evaluation splits that were missing.
+        """Return the table counts of the corpus, and the evaluation splits missing at preparation.
 
         Tables of missing splits are not excluded from the corpus.
         """
@@ -198,7 +200,9 @@ class TableCorpus(StreamedDataset):
 
     @cached_property
     def _written_parts(self) -> tuple[list[tuple[str, Path]], dict[str, int]]:
-        """Source and path of each intermediate file (part), and the number of tables of each evaluation split.
+        """Intermediate files (parts) as (source, path), and table counts of evaluation splits.
+
+        The counts are those of the tables that the corpus must not contain.
 
         The first access writes the parts that do not exist.
         """
@@ -207,7 +211,9 @@ class TableCorpus(StreamedDataset):
         return write_parts(self._parts, sources, self.sources, evaluation, self._manifest), excluded
 
     def prepare_share(self) -> None:
-        """Write missing intermediate files of the corpus, while other processes do the same with other files.
+        """Write intermediate files of the corpus that no other process has written yet.
+
+        Several processes can share this work.
 
         The first access to `files` then merges them.
 

@@ -39,7 +39,7 @@ class TableDataset(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Notes on the training data as text by name, which are stored in the record of a run."""
+        """Notes on the training data, such as excluded questions, for the run record."""
 
     def examples(self, split: str) -> list[TableExample]:
         """Return all questions of a split as examples."""
@@ -118,7 +118,7 @@ class DatasetInfo:
 
 
 def require_train(dataset: TableDataset) -> None:
-    """Raise `DataError` if no task fits a dataset, or if its train split is not available.
+    """Raise `DataError` if no task can train on a dataset, or its train split is missing.
 
     Raises:
         DataError: no task fits the dataset, or the train split is missing and cannot be downloaded.

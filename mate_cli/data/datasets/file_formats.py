@@ -156,7 +156,7 @@ def find_text(entry: Mapping[str, Any], key: str) -> str:
 
 
 def require_text(entry: Mapping[str, Any], key: str) -> str:
-    """Return a required text field of a JSON object.
+    """Return the value of a field of a JSON object, which must be a non-empty text.
 
     Raises:
         DamagedEntryError: the field is missing, empty or not text.

@@ -161,7 +161,10 @@ class FeTaQA(JsonTables):
     split_files: ClassVar[Mapping[str, str]] = {s: f"data/fetaQA-v1_{s}.jsonl" for s in ("train", "dev", "test")}
 
     def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> list[TableExample]:
-        """Return a list with the only question of a JSON entry, see `JsonTables.parse`."""
+        """Convert a JSON entry to its question with table and answer, as the only list item.
+
+        See `JsonTables.parse`.
+        """
         titles = {"title": require_text(entry, "table_page_title"), "section_title": entry.get("table_section_title")}
         require_type(titles["section_title"], str, "table_section_title")
         name = f"{require_text(entry, 'page_wikipedia_url')}#{titles['section_title']}"
@@ -196,7 +199,10 @@ class TableBench(JsonTables):
         return {"test": self.file}
 
     def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> list[TableExample]:
-        """Return a list with the only question of a JSON entry, see `JsonTables.parse`."""
+        """Convert a JSON entry to its question with table and answer, as the only list item.
+
+        See `JsonTables.parse`.
+        """
         name, content = require_text(entry, "id"), require_part(entry, "table", dict)
         lines = [require_part(content, "columns", list), *require_part(content, "data", list)]
         table = build_table(name, [[*map(spreadsheet_text, require_type(line, list, "a line"))] for line in lines])
@@ -205,7 +211,7 @@ class TableBench(JsonTables):
         return [TableExample(name, require_text(entry, "question"), table, answer, subsets=subsets)]
 
     def skip_reason(self, example: TableExample) -> str:
-        """Return "asks for a chart" if a question is excluded because it asks for a chart, else ""."""
+        """Return "asks for a chart" for questions that are answered by a chart, else ""."""
         return "asks for a chart" if "Visualization" in example.subsets else ""
 
 
@@ -314,7 +320,10 @@ class InfoTabS(Release):
                     yield TableExample(name, require_text(row, "hypothesis"), table, answer)
 
     def _table(self, key: str, problems: list[Problem]) -> Table | None:
-        """Read a table. Append a problem and return None if it is missing or damaged."""
+        """Read the infobox of a key as a table with the columns attribute and value.
+
+        If it is missing or damaged, a problem is appended and None is returned.
+        """
         file = f"data/tables/json/{key}.json"
         # A key with a path, such as "../elsewhere", is not read.
         content = self.content(file) if PurePath(key).name == key else None

@@ -106,12 +106,12 @@ class PassageQuestions(Release):
 
     @property
     def wanted_files(self) -> Sequence[str]:
-        """Paths of all files to read, for messages."""
+        """Paths of all question files to read, to name them in error messages."""
         return tuple(file for files in self.files.values() for file in files)
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Notes for the record of a run: counts of excluded questions, and names of unread files.
+        """Notes for the run record: counts of excluded questions, and ignored files in the folder.
 
         Empty entries are omitted.
         """
@@ -121,14 +121,17 @@ class PassageQuestions(Release):
 
     @property
     def _ignored_files(self) -> str:
-        """Names of JSON files in the root folder that are not read, so that users notice misnamed files."""
+        """Names of JSON files in the root folder that are ignored, to reveal misnamed files."""
         remote_files = (file.destination for file in (self.info.remote_files if self.info else ()))
         known_names = {MANIFEST, *(unpacked_name(Path(file).name) for file in (*self.wanted_files, *remote_files))}
         names = {unpacked_name(path.name) for path in self.root.glob("*.json*")} - known_names
         return ", ".join(sorted(name for name in names if name.endswith((".json", ".jsonl"))))
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """Return the valid questions of a split, in the order of its files. See `Release.read`."""
+        """Return the examples of a split: its valid questions, each with its passage as table.
+
+        See `Release.read`. The order is that of the files.
+        """
         questions = self._read_split(split, problems)
         if split != "train":
             return build_examples(questions)
@@ -143,7 +146,7 @@ class PassageQuestions(Release):
 
     @abstractmethod
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
-        """Parse the content of a file, and yield the valid questions that the file contains.
+        """Parse the content of a question file, and yield its valid questions with passages.
 
         Args:
             file: name of the file.
@@ -194,7 +197,7 @@ def _damage(question: PassageQuestion) -> str:
 def drop_repeats(
     questions: Sequence[PassageQuestion], evaluated: set[str]
 ) -> tuple[list[PassageQuestion], Counter[str]]:
-    """Remove duplicate questions, and questions about passages of evaluation splits.
+    """Remove duplicate training questions, and questions about passages of evaluation splits.
 
     Args:
         questions: questions of the train split.
@@ -223,12 +226,12 @@ def digest_passage(text: str) -> str:
 
 
 def _share(key: str) -> float:
-    """Hash a text to a number in [0, 1), which serves as a random number that is the same in every run."""
+    """Hash a text to a number in [0, 1), a pseudorandom number that depends on the text only."""
     return int(hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
 
 
 def build_examples(questions: Sequence[PassageQuestion], window: int | None = None) -> list[TableExample]:
-    """Convert questions to examples whose table is a single cell with the passage of the question.
+    """Convert questions about passages to examples, whose table is one cell with the passage.
 
     Questions about the same text share one `Table` object.
 
@@ -284,7 +287,10 @@ def _window(question: PassageQuestion, answer: Span | None, words: int | None) -
 
 
 def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:
-    """Count questions, passages, and questions with an answer, without one, and with an unknown answer."""
+    """Count the questions, the passages, and the questions with and without an answer.
+
+    Questions with an unknown answer are counted separately.
+    """
     known_answers = [example.answer for example in examples if example.answer]
     answered_count = sum(bool(answer.texts) for answer in known_answers)
     return {

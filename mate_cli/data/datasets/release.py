@@ -138,12 +138,14 @@ class Release(ABC):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Human-readable notes on the training data for the record of a run, such as numbers of excluded questions."""
+        """Notes on the training data, such as excluded questions, for the run record."""
         return {}
 
     @cached_property
     def splits(self) -> tuple[str, ...]:
-        """Names of the splits on disk. Without any, the release is downloaded if `download` allows it.
+        """Names of the splits that exist on disk, such as ("train", "dev").
+
+        Without any, the release is downloaded if `download` allows it.
 
         Raises:
             DataError: no split is available.
@@ -242,7 +244,7 @@ class Release(ABC):
         return CheckReport(tuple(problems), counts, measure_sizes(splits).percentiles(), notes, self.published)
 
     def _sound(self, problems: list[Problem]) -> dict[str, list[TableExample]]:
-        """Read all splits, and return the valid examples of each split.
+        """Read all splits, and return their valid examples by split name.
 
         Problems of invalid examples and of whole files are appended to `problems`.
         """
@@ -276,7 +278,9 @@ class Release(ABC):
         self._files = ReleaseFiles(self.root, self.archives)
 
     def content(self, file: str) -> bytes | None:
-        """Return the content of a file of the release, decompressed or extracted from an archive if necessary.
+        """Return the content of a file of the release, decompressed, or None if it is missing.
+
+        The file may also be in an archive. See `ReleaseFiles`.
 
         Return None if the file does not exist. See `ReleaseFiles`.
 
@@ -297,7 +301,7 @@ class Release(ABC):
         return b""
 
     def need(self, file: str) -> bytes:
-        """Return the content of a file of the release, or raise `DataError` if the file is missing.
+        """Return the content of a required file of the release, decompressed.
 
         Raises:
             DataError: the file is missing or damaged.
@@ -320,7 +324,7 @@ class Release(ABC):
         return DataError(problem, where=str(self.root), remedy=hint)
 
     def _find_folder(self, files: Sequence[str]) -> Path | None:
-        """Search the folders below and above the root for missing files, to suggest another `data.root`.
+        """Search nearby folders for missing files, to suggest another `data.root` in an error.
 
         Return the folder with the files, or None if no folder has them.
         """
@@ -346,7 +350,9 @@ class Release(ABC):
             warnings.warn(f"{self.root}: {len(problems)} problems; damaged examples are left out. {hint}", stacklevel=3)
 
     def _mark_seen_tables(self, split: str, examples: list[TableExample]) -> list[TableExample]:
-        """Add each example to the subset "seen_tables" if its table occurs in train, else to "unseen_tables".
+        """Add each example to the subset "seen_tables" or "unseen_tables".
+
+        A table is seen if the train split has questions about it.
 
         The examples are returned unchanged if all of them would be in the same subset.
         """

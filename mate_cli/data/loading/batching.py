@@ -53,7 +53,7 @@ class Schedule:
 
     @property
     def total_batches(self) -> int:
-        """Number of forward passes of the whole run on each rank."""
+        """Number of micro-batches that each rank processes in the whole run."""
         return self.total_steps * self.accumulate
 
 
@@ -133,7 +133,7 @@ class LengthGroupedBatches(Sampler[list[Any]]):
         return self.schedule.total_batches
 
     def __iter__(self) -> Iterator[list[Any]]:
-        """Yield example indices, one list per micro-batch, from `start` on."""
+        """Yield the indices of the examples in each micro-batch, from micro-batch `start` on."""
         first, begun = divmod(self.start, self.schedule.accumulate)
         for step in range(first, self.schedule.total_steps):
             yield from self._micro_batches(step)[self.rank :: self.schedule.ranks][begun if step == first else 0 :]
@@ -149,7 +149,9 @@ class LengthGroupedBatches(Sampler[list[Any]]):
         return [self._name(epoch, part) for part in (*parts[:half], *parts[half:][::-1])]
 
     def _deal(self, epoch: int, window: int) -> np.ndarray:
-        """Randomly assign the examples of `WINDOW_STEPS` steps (a window) to the optimizer steps.
+        """Randomly divide the examples of a window of `WINDOW_STEPS` steps among these steps.
+
+        Each step gets groups of examples of similar length.
 
         Returns:
             For each step, positions in the permutation of the epoch, by increasing length [steps, batch].
@@ -164,13 +166,13 @@ class LengthGroupedBatches(Sampler[list[Any]]):
         return positions
 
     def _permutation(self, epoch: int) -> np.ndarray:
-        """Return the random permutation of all examples in an epoch, cached for the last epoch."""
+        """Return the random order of all examples in an epoch. The last order is cached."""
         if self._epoch is None or self._epoch[0] != epoch:
             self._epoch = epoch, np.random.default_rng((self.seed, 0, epoch)).permutation(len(self.lengths))
         return self._epoch[1]
 
     def _name(self, epoch: int, positions: np.ndarray) -> list[Any]:
-        """Return the dataset indices of the examples of a micro-batch.
+        """Return the indices of the examples in a micro-batch, with which the dataset is indexed.
 
         `positions` are positions in the permutation of the epoch.
         """
@@ -178,7 +180,7 @@ class LengthGroupedBatches(Sampler[list[Any]]):
 
 
 class PlacedBatches(LengthGroupedBatches):
-    """Sampler of the batches of `LengthGroupedBatches`, with a number for each sample.
+    """Sampler like `LengthGroupedBatches` that also numbers samples, to seed augmentation.
 
     An entry is a pair of an example index and a number that is unique in the run. The number seeds data augmentation.
     """

@@ -111,7 +111,7 @@ class EncodedSplit:
         return len(self.rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling. A process that unpickles it opens the files again."""
+        """Return the state for pickling without open files, which the other process opens again."""
         return {**self.__dict__, "_open": {}, "_rewrite": None}
 
     def _read(self, part: int) -> pa.Table:
@@ -130,7 +130,7 @@ class EncodedSplit:
         return {name: count for name, count in zip(self._names, self._uncut.tolist(), strict=True) if count}
 
     def __getitem__(self, index: int) -> TableEncoding:
-        """Return the encoding at an index among the examples that could be encoded."""
+        """Return the encoding at `index`. Examples that could not be encoded are not counted."""
         part, row = divmod(int(self.rows[index]), self._size)
         if part not in self._open:
             self._open[part] = _view_columns(self._read(part))
@@ -168,7 +168,7 @@ _Column = tuple[np.ndarray | None, np.ndarray]
 
 
 def _read_part(path: Path) -> pa.Table:
-    """Map an Arrow file into memory. The file is closed, because open files are limited."""
+    """Memory-map a cached Arrow file, and close the file, because open files are limited."""
     # Touch the file for `prune_cache`. Ignore errors, because the file may belong to another user.
     with suppress(OSError):
         os.utime(path)
@@ -203,7 +203,9 @@ def _read_counts(columns: Mapping[str, _Column]) -> tuple[np.ndarray, ...]:
 
 
 def _shape(axes: tuple[str | int, ...], size: int, arrays: Mapping[str, np.ndarray]) -> list[int]:
-    """Return the shape to restore an array that is stored flat, with -1 for an inferred axis.
+    """Return the shape of an array that is stored flat, to restore the array by `reshape`.
+
+    An inferred axis is -1.
 
     Args:
         axes: axes of the array, see `Array.axes`.
@@ -220,7 +222,9 @@ def _shape(axes: tuple[str | int, ...], size: int, arrays: Mapping[str, np.ndarr
 def encode_split(
     examples: Sequence[TableExample], serializer: Serializer, folder: Path, name: str, processes: int = 1
 ) -> EncodedSplit:
-    """Encode the examples of a split, or read their cached encodings.
+    """Encode the examples of a split, and cache the encodings on disk for later runs.
+
+    Encodings that are already cached are not computed again.
 
     The cached files do not depend on the number of processes.
 
@@ -264,7 +268,7 @@ def encode_split(
 def _write_parts(
     serializer: Serializer, folder: Path, parts: Sequence[_Part], name: str, processes: int = 1
 ) -> list[Path]:
-    """Encode and write the missing parts in a folder. Return the paths of all parts."""
+    """Encode the parts of a split that are missing in the cache, and return all part files."""
     missing_parts = [(folder / file, examples) for file, examples in parts if not (folder / file).exists()]
     # Processes that encode the same examples start with different parts.
     random.Random().shuffle(missing_parts)
@@ -330,12 +334,18 @@ def _write_part(serializer: Serializer, part: tuple[Path, Sequence[TableExample]
 
 
 def columns_of(serializer: Serializer) -> dict[str, Array]:
-    """Return the arrays that the encodings of a serializer contain, by column name in the cache."""
+    """Return the arrays that an encoding consists of, by the name of their cache column.
+
+    They include the additional arrays of the serializer.
+    """
     return {**COLUMNS, **{f"{ADDED_PREFIX}{array.name}": array for array in serializer.arrays}}
 
 
 def _flatten(array: Array, encoding: TableEncoding | EncodingFailure, name: str) -> np.ndarray | float:
-    """Return an array as flat values (float32 or int32), or a scalar, for storage."""
+    """Flatten an array of an encoding to float32 or int32 values, for the cache.
+
+    An array without axes is stored as a scalar.
+    """
     values: Any = None
     if isinstance(encoding, TableEncoding):
         values = encoding.more.get(array) if array.name else getattr(encoding, name)
@@ -346,7 +356,7 @@ def _flatten(array: Array, encoding: TableEncoding | EncodingFailure, name: str)
 
 
 def _write_column(name: str, array: Array, values: Sequence[Any]) -> Iterator[tuple[str, pa.Array]]:
-    """Yield the column of an array, and the column of its indices if it is sparse."""
+    """Yield the Arrow columns in which an array is cached: values, and indices if sparse."""
     arrow_type = pa.from_numpy_dtype(np.dtype(array.dtype))
     if not array.axes:
         yield name, pa.array(np.array(values)).cast(arrow_type)
@@ -397,7 +407,9 @@ def prune_cache(folder: Path, days: float) -> tuple[int, int]:
 
 
 def digest_of(examples: Sequence[TableExample], maker: str) -> str:
-    """Return a cache key for a result computed from examples. It depends on `VERSION` too.
+    """Hash examples and the description of a computation to the cache key of its result.
+
+    The key depends on `VERSION` too.
 
     Args:
         examples: examples, whose content is part of the key.
@@ -423,7 +435,7 @@ def digest_examples(examples: Sequence[TableExample]) -> str:
 
 
 def _digest_each(examples: Sequence[TableExample]) -> tuple[str, list[bytes]]:
-    """Return a digest of all examples as hexadecimal text, and the digest of each example."""
+    """Return the digest of all examples together (hexadecimal), and of each example (bytes)."""
     total, digests = hashlib.sha256(), []
     cached_digests: dict[int, bytes] = {}
     for example in examples:
@@ -451,7 +463,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever an example has
 
 
 def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
-    """Return the field values of a dataclass as text, from which its hash is computed."""
+    """Serialize the fields of a dataclass, such as a table, to the text that is hashed."""
     if not isinstance(value, Table):
         return json.dumps(_plain(value), default=_plain)
     content = json.dumps([asdict(cell) for cell in value.header], sort_keys=True)
@@ -477,7 +489,7 @@ def digest_code(kinds: Collection[type]) -> str:
 
 
 def _read_code(file: Path) -> str:
-    """Return the syntax tree of a module as text, without comments and docstrings.
+    """Return the syntax tree of a module as text, to detect changes of its code.
 
     Comments and docstrings do not affect encodings.
     """

@@ -46,7 +46,7 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
 
 
 def _padded(array: Array, rows: Sequence[Any], encodings: Sequence[TableEncoding], length: int) -> torch.Tensor | None:
-    """Pad one array of all encodings to a common size, and stack the padded arrays.
+    """Stack an array of all encodings in a batch, padded to a common size.
 
     An encoding without the array gets `array.fill`. If all encodings lack it, the result is None, except for scalars.
     """

@@ -13,7 +13,7 @@ from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serial
 
 
 class EncodedExamples:
-    """Encodings in memory, in the order of the examples, with the interface of `EncodedSplit`.
+    """In-memory counterpart of `EncodedSplit`: the encodings in the order of their examples.
 
     Args:
         examples: examples to encode.
@@ -36,5 +36,5 @@ class EncodedExamples:
         return len(self._encodings)
 
     def __getitem__(self, index: int) -> TableEncoding:
-        """Return the encoding at an index among the examples that could be encoded."""
+        """Return the encoding at `index`. Examples that could not be encoded are not counted."""
         return self._encodings[index]

@@ -94,7 +94,7 @@ def _share(function: Callable[[Item], Result], items: Sequence[Item], processes:
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """Block SIGINT and replace the main module while worker processes are started.
+    """Protect the start of worker processes from SIGINT and from importing the main module.
 
     The workers then do not import the main module, and only this process handles Ctrl-C.
     """

@@ -47,17 +47,17 @@ class TrainingSet(Protocol):
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Reasons why examples could not be encoded, by example id."""
+        """Reason for each training example that could not be encoded, by example id."""
 
     @property
     def lengths(self) -> np.ndarray:
-        """Number of tokens of each example, or of a representative sample."""
+        """Number of tokens of each training example, or of a representative sample."""
 
     @property
     def cuts(self) -> np.ndarray:
-        """Counts of truncated parts of each table, [N, 4], see `TRUNCATION_COUNTS`.
+        """Counts of cells, rows and columns that truncation changed, per table, [N, 4].
 
-        [0, 4] if not counted.
+        [0, 4] if not counted. See `TRUNCATION_COUNTS`.
         """
 
     def __len__(self) -> int:
@@ -111,18 +111,18 @@ class LoaderOptions:
 
 
 class Batches(Dataset[TableBatch]):
-    """Dataset of batches. An index is the list of the indices of the encodings in a batch."""
+    """Dataset that collates encodings into batches, indexed by lists of encoding indices."""
 
     def __init__(self, encodings: EncodedSplit | EncodedExamples, loading: LoaderOptions) -> None:
         self.encodings, self.loading = encodings, loading
 
     def __getitem__(self, indices: list[int]) -> TableBatch:
-        """Return the batch of the encodings at `indices`, collated and prepared."""
+        """Return the batch of the encodings at `indices`, padded, as input of the network."""
         return self.loading.batch([self.encodings[index] for index in indices])
 
 
 class AugmentedBatches(Batches):
-    """Dataset of batches with random data augmentation of each encoding.
+    """Dataset of training batches in which each encoding is randomly augmented.
 
     The augmentation depends on the seed of the run and the number of the sample only.
 
@@ -137,7 +137,7 @@ class AugmentedBatches(Batches):
         self.change = change
 
     def __getitem__(self, draws: list[tuple[int, int]]) -> TableBatch:  # type: ignore[override]
-        """Return a batch of randomly changed encodings, collated and prepared.
+        """Return a batch of randomly augmented encodings, padded, as input of the network.
 
         Args:
             draws: pairs of the index of an encoding and the number of the sample, see `PlacedBatches`.
@@ -183,11 +183,11 @@ class TableDataModule:
         return self._require_examples(take_selected(choose, partial(self._read, split), limit), split)
 
     def read_from(self, dataset: TableDataset) -> None:
-        """Replace the dataset, and discard the encodings of the previous dataset."""
+        """Read all questions from another dataset, and discard the cached encodings."""
         self.dataset, self._encoded = dataset, {}
 
     def training_questions(self) -> list[TableExample]:
-        """Return the training questions from which training examples are selected.
+        """Return the training questions, from which the task then selects usable examples.
 
         With `limit_train` only the questions that may be needed are read.
         """
@@ -201,7 +201,7 @@ class TableDataModule:
         return list(self.dataset.examples(split))[:count]
 
     def questions(self, split: str) -> list[TableExample]:
-        """Return the questions of a split, of which `examples` selects the examples to use.
+        """Return the questions of a split, before the task selects usable examples.
 
         Raises:
             DataError: the split is empty.
@@ -209,7 +209,7 @@ class TableDataModule:
         return self._require_examples(self._read(split, self.loading.limit_of(split)), split)
 
     def has_examples(self, split: str) -> bool:
-        """Return whether a split exists and has at least one example to predict.
+        """Return whether a split has an example that the task can predict.
 
         A task that needs gold answers cannot predict questions without an answer.
         """
@@ -266,11 +266,11 @@ class TableDataModule:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Notes on the data for the run record, as text by name, in addition to the configuration."""
+        """Notes on the data, such as excluded questions, for the run record."""
         return self.dataset.facts
 
     def sample_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
-        """Yield batches of about `count` training examples, evenly spread over the split.
+        """Yield batches of about `count` training examples, taken at equal distances.
 
         Args:
             count: number of examples.
@@ -297,7 +297,7 @@ class TableDataModule:
 
     @property
     def schedule(self) -> Schedule:
-        """Batch sizes and length of the run, as set by `set_schedule`."""
+        """Batch size, micro-batch size and number of steps of the run, set by `set_schedule`."""
         if self._schedule is None:
             raise RuntimeError("there is no schedule: call `set_schedule` before training")
         return self._schedule
@@ -326,7 +326,7 @@ class TableDataModule:
         return self.loader_encoded(self.encodings(split))
 
     def build_eval_loader(self, examples: Sequence[TableExample], name: str) -> DataLoader[TableBatch]:
-        """Return a data loader of the evaluation batches of any examples.
+        """Return a data loader that encodes any examples and batches them for evaluation.
 
         Args:
             examples: examples to load. Their encodings are read from the cache if available.
@@ -359,7 +359,7 @@ class TableDataModule:
 def take_selected(
     choose: Selector, read: Callable[[int | None], Sequence[TableExample]], limit: int | None
 ) -> list[TableExample]:
-    """Select examples with `choose`, without reading many more examples than needed.
+    """Select up to `limit` usable examples, without reading many more than necessary.
 
     Reading and selecting examples both take time, so the number of read examples is doubled until it suffices.
 
@@ -377,7 +377,7 @@ def take_selected(
 
 
 def _portions(limit: int) -> int:
-    """Return `limit` rounded up to a multiple of `PORTION`, as the number of examples to read first."""
+    """Return how many examples to read first to select `limit`, a multiple of `PORTION`."""
     return PORTION * -(-limit // PORTION)
 
 

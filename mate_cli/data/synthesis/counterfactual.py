@@ -37,7 +37,9 @@ _ABBREVIATION = re.compile(
 
 @dataclass(frozen=True)
 class Rewriting:
-    """Settings for counterfactual statements, which are sentences with one mention replaced.
+    """Settings to generate false sentences by replacing a name or number of a true sentence.
+
+    The replaced text is called a mention.
 
     Args:
         min_context: minimum number of distinct words and punctuation marks that a rewritten sentence shares with the
@@ -128,7 +130,7 @@ def _pairs(
 
 
 def _shuffle(items: Iterable[Item], rng: np.random.Generator, rewriting: Rewriting) -> list[Item]:
-    """Return the items in a random order, or unchanged if `rewriting.max_pairs` is None."""
+    """Shuffle items, or keep their order if all sentence pairs are made (`max_pairs` is None)."""
     item_list = list(items)
     if rewriting.max_pairs is not None:
         rng.shuffle(item_list)
@@ -136,7 +138,9 @@ def _shuffle(items: Iterable[Item], rng: np.random.Generator, rewriting: Rewriti
 
 
 def replaceable_mentions(references: TableReferences, text: str, clear: bool = True) -> Iterator[ReplaceableMention]:
-    """Find the mentions in a text that can be replaced by other items of the table, once for each row.
+    """Yield the mentions in a text that another item of the table can replace.
+
+    A mention occurs once for each table row with the mentioned item.
 
     Args:
         references: items that the table refers to.
@@ -174,7 +178,9 @@ def _is_ambiguous(candidate: ReplaceableMention) -> bool:
 def _rewrite(
     candidate: ReplaceableMention, sentence: str, rng: np.random.Generator, rewriting: Rewriting
 ) -> Pair | None:
-    """Replace a mention in a sentence, and return the true and the false version.
+    """Make a true and a false sentence, by replacing the focus mention of a sentence.
+
+    The true sentence names the item of the focus, the false sentence another item of the same column.
 
     Return None if the sentence does not contain the mention, or too few other words (`rewriting.min_context`).
     """
@@ -206,7 +212,10 @@ def _tokens(text: str) -> set[str]:
 
 @lru_cache(maxsize=1 << 10)
 def _sentences(text: str) -> tuple[str, ...]:
-    """Split a text into sentences and collapse their white space. An abbreviation or initial ends no sentence."""
+    """Split a text into sentences, but not after abbreviations and initials.
+
+    White space is collapsed.
+    """
     sentences: list[str] = []
     for line in text.split("\n"):
         open_ended = False
@@ -228,7 +237,7 @@ _OPENING, _CLOSING = frozenset("\"'([$£€“\u2018"), frozenset("\"'\u2019”)
 
 
 class Key(NamedTuple):
-    """Identifier of an entity, number or date that a table or text mentions."""
+    """Identifier of an entity, number or date, shared by all mentions in tables and texts."""
 
     kind: str
     identifier: str | Value
@@ -250,7 +259,10 @@ class TableReference:
 
 
 class TableReferences:
-    """The entities, numbers and dates of a table, with their cells. Items that occur in several columns are omitted."""
+    """Index of the entities, numbers and dates in a table, to find mentions of them in texts.
+
+    Items that occur in several columns are omitted.
+    """
 
     def __init__(self, table: Table) -> None:
         references: dict[Key, TableReference] = defaultdict(TableReference)
@@ -281,7 +293,7 @@ class TableReferences:
         return mentions
 
     def _entities(self, text: str) -> Iterator[tuple[Key, str]]:
-        """Yield the entities of the table that a text mentions, except mentions within a longer mention."""
+        """Yield (entity, spelling) for each table entity in a text, longest mentions only."""
         spans: dict[tuple[int, int], list[Key]] = defaultdict(list)
         for key, reference in self.by_key.items():
             if key.kind == ENTITY:
@@ -342,7 +354,7 @@ def _is_part_of_name(text: str, start: int, end: int) -> bool:
 
 
 def _cell_keys(cell: Cell) -> Iterable[Key]:
-    """Return the items that a cell contains: a number, a date, or both as for "2012".
+    """Return the keys of the number, date or entity in a cell. "2012" is number and date.
 
     A cell with other text is an entity. If the text is too short, the cell has no item.
     """
@@ -373,7 +385,7 @@ def _numbers(text: str) -> tuple[tuple[Key, str], ...]:
 
 
 def _refers(text: str, value: Value) -> bool:
-    """Return whether a text in a sentence can be a mention of a number or date.
+    """Return whether a text is distinctive enough to mention a number or date of the table.
 
     "one", which is often a pronoun, is no mention. Short texts are mentions only if they are numbers.
     """

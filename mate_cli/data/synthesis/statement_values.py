@@ -40,7 +40,7 @@ reads as numbers."""
 
 
 class Filter(NamedTuple):
-    """A condition on rows: a column, a comparator and the text of a cell of that column."""
+    """Condition that selects table rows, such as "year is greater than 2000"."""
 
     column: int
     comparator: str
@@ -62,7 +62,7 @@ class Expression(NamedTuple):
 
 
 def statement_number(number: float) -> str:
-    """Format a number for a statement, with two decimals unless it is an integer."""
+    """Format a number for a generated statement: an integer, or two decimals."""
     number = round(number, _NOISE)
     return str(int(number)) if number.is_integer() else f"{number:.2f}"
 
@@ -108,7 +108,7 @@ class PartValues:
         self._filters: dict[Filter, int | None] = {}
 
     def is_sayable(self, values: Values) -> bool:
-        """Return whether a sentence can contain all values, because no value is an empty text.
+        """Return whether a generated sentence can contain the values, which must not be empty.
 
         With `blanks`, a sentence can contain empty texts too.
         """

@@ -71,7 +71,7 @@ class Statement(NamedTuple):
 
 
 def synthesize(table: Table, rng: Random, grammar: Grammar = Grammar()) -> list[Statement]:
-    """Sample one entailed and one refuted statement about a small table, if possible.
+    """Sample one true (entailed) and one false (refuted) statement about a small table.
 
     Args:
         table: table with at least two rows. The time depends on the number of rows.
@@ -84,7 +84,10 @@ def synthesize(table: Table, rng: Random, grammar: Grammar = Grammar()) -> list[
 
 
 class _Writer:
-    """Samples statements about one table, in the sampling order of the reference implementation."""
+    """Generator of random statements about one table, with a grammar.
+
+    It samples in the order of the reference implementation.
+    """
 
     def __init__(self, table: Table, rng: Random, grammar: Grammar) -> None:
         self._rng, self._grammar = rng, grammar
@@ -122,12 +125,15 @@ class _Writer:
         return next((text for text in tries if text is not None), None)
 
     def _expression(self, column: int) -> tuple[Expression, Values] | None:
-        """Sample an expression that aggregates a column, and return it with its values. None if none is defined."""
+        """Sample an aggregation of a column with conditions, and return it with its values.
+
+        Return None if no aggregation is defined.
+        """
         tries = (self._restricted(select, column) for select in self._shuffled(SELECTS))
         return next((pair for pair in tries if pair is not None), None)
 
     def _restricted(self, select: str, column: int) -> tuple[Expression, Values] | None:
-        """Sample conditions on the rows for an aggregation of a column, and return the expression with its values.
+        """Sample row conditions for an aggregation (`select`) of a column, and evaluate it.
 
         The expression has at least one condition if its value is defined with a condition. None if it is not defined.
         """
@@ -146,7 +152,7 @@ class _Writer:
         return (expression, values) if self._values.is_sayable(values) else None
 
     def _condition(self, expression: Expression, filter_column: int, rows: int) -> tuple[Filter, int, Values] | None:
-        """Sample a condition on a column for which the value of an expression is defined.
+        """Sample a condition on `filter_column` under which `expression` still has a value.
 
         Returns:
             The condition, the set of rows that satisfy it, and the values of the expression in these rows. None if no
@@ -172,7 +178,9 @@ class _Writer:
     def _with_constants(
         self, lhs: tuple[Expression, Values], rhs: tuple[Expression, Values]
     ) -> tuple[Operand, Operand]:
-        """Replace a random side of a comparison by the values of that side, with some probability.
+        """Replace one side of a comparison by its values with probability `constant_share`.
+
+        The side is chosen at random.
 
         If neither side is replaced and both sides are the same expression, the left side is replaced.
         """
@@ -249,7 +257,7 @@ def part_statements(
     rewriting: Rewriting | None,
     max_words: int = MAX_WORDS,
 ) -> list[TableExample]:
-    """Generate examples with true and false statements about a part of a table.
+    """Generate training examples with true and false statements about some rows of a table.
 
     These are two statements of the grammar, and pairs of original and rewritten sentences.
 

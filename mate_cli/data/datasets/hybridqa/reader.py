@@ -147,7 +147,7 @@ class HybridQA(Release):
 
     @property
     def repeated(self) -> Mapping[str, int]:
-        """Number of questions of the option `extra_train` that are excluded, by reason.
+        """Number of excluded additional training questions (option `extra_train`), by reason.
 
         Raises:
             DataError: a file is missing or damaged.
@@ -156,7 +156,10 @@ class HybridQA(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Notes for the run record: excluded questions of `extra_train`, and splits not compared with them."""
+        """Notes for the run record: which questions of the option `extra_train` were excluded.
+
+        Evaluation splits that were not on disk, and thus not compared with these questions, are listed too.
+        """
         text = format_counts(self.repeated)
         notes = {"left out, train": f"{text}; {len(self._extras.questions):,} of extra_train are left"} if text else {}
         return notes | {problem.file: problem.what for problem in self._unchecked()}
@@ -182,7 +185,7 @@ class HybridQA(Release):
         return {name: content for name, content in contents.items() if content is not None}
 
     def store(self, folder: str) -> Path:
-        """Return the path of the folder `tables_tok` or `request_tok`, or of an archive with its files.
+        """Return the path of the folder `tables_tok` or `request_tok`, or of an archive of it.
 
         Raises:
             DataError: the folder is not found below the root.
@@ -222,7 +225,7 @@ class HybridQA(Release):
         return ExtraQuestions(distinct, dict(Counter(filter(None, reasons)).most_common()), problems)
 
     def _find_extra(self, name: str) -> Path:
-        """Return the path of a file of `extra_train`, packed or not.
+        """Return the path of an additional training file, which may be compressed.
 
         The file is in released_data, at its path, or below the root.
 
@@ -315,7 +318,7 @@ class OttQA(HybridQA):
     wanted_files = ("released_data", "data/traindev_tables_tok", "data/traindev_request_tok")
 
     def read_released(self, file: str) -> dict[str, bytes]:
-        """Return the contents of a question file and of its .traced.json, without _reference.json.
+        """Read a question file and its file .traced.json, but not its file _reference.json.
 
         The reference file of OTT-QA states no sources of answers.
         """
@@ -349,7 +352,7 @@ def _example(question: HybridQAQuestion, table: Table) -> TableExample:
 
 
 def _files_beside(path: Path) -> dict[str, bytes]:
-    """Return the contents of a question file and of its files .traced.json and _reference.json.
+    """Read a question file of HybridQA and, if they exist, its .traced and _reference files.
 
     All files may be compressed.
 
@@ -377,7 +380,9 @@ Files = Mapping[str, bytes]
 
 
 def check_reference(split: str, questions: Sequence[HybridQAQuestion], contents: Files) -> Iterator[Problem]:
-    """Yield a problem for each difference between the reference file (answers and their sources) and the questions.
+    """Yield a `Problem` for each answer in the reference file that the questions contradict.
+
+    The reference file states the answer of each question and its source.
 
     Problems of the file itself were reported when the split was read.
 
@@ -397,7 +402,9 @@ def check_reference(split: str, questions: Sequence[HybridQAQuestion], contents:
 
 
 def check_nodes(split: str, contents: Files, tables: Mapping[str, Table]) -> Iterator[Problem]:
-    """Yield a problem for each question with an answer node that is not a cell of its table.
+    """Yield a `Problem` for each question whose answer node is no cell of its table.
+
+    An answer node names the cell or passage with the answer.
 
     Args:
         split: name of the split.

@@ -50,7 +50,7 @@ def _find_names(field: str, columns: Mapping[str, str]) -> tuple[str, ...]:
 
 
 class RowError(ValueError):
-    """Error for a labelled row that cannot be used. The message is the reason."""
+    """Error for a row of user data that cannot be read. Its message states the reason."""
 
 
 class RowTableError(RowError):
@@ -78,7 +78,7 @@ class LabelledRow:
 
     @classmethod
     def build(cls, values: Mapping[str, Any], columns: Mapping[str, str], folder: Path, *, flat: bool) -> LabelledRow:
-        """Create a row from the values of one record, by assigning columns of the record to fields.
+        """Create a labelled row from a record of a file, by mapping column names to field names.
 
         Args:
             values: values by column name.
@@ -99,7 +99,10 @@ class LabelledRow:
         return spreadsheet_text(self.values[name]).strip() if name in self.values else ""
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a field as several texts: the items of a list, or the parts of "a | b" in a spreadsheet cell."""
+        """Return the texts of a field that has several, such as ("a", "b") for "a | b".
+
+        In a spreadsheet cell, the texts are separated by "|". In JSON, they form a list.
+        """
         value = self.values.get(name)
         if value is None:
             return ()

@@ -49,7 +49,9 @@ MIN_TABLES = 10
 
 
 class QueryRows(Protocol):
-    """Protocol of readers of questions about SQLite databases, which are answered by a query.
+    """Protocol of a reader for text-to-SQL data, whose questions are answered by an SQL query.
+
+    The query is run on an SQLite database.
 
     A reader is constructed from `RowTables`, `database` and `values`.
 
@@ -60,7 +62,7 @@ class QueryRows(Protocol):
     metric: str
 
     def is_query(self, row: LabelledRow) -> bool:
-        """Return whether the question of a row is about a database, not about a table."""
+        """Return whether the question of a row must be answered from a database, not a table."""
 
     def example(self, row: LabelledRow, name: str) -> tuple[TableExample, str]:
         """Convert a row to an example, and return why training cannot use the example ("" if it can).
@@ -72,7 +74,7 @@ class QueryRows(Protocol):
 
 @dataclass(eq=False, kw_only=True)
 class LabelledRows(Release):
-    """Labelled questions with a table each, one per row.
+    """Base class for user data: questions with gold answers, each row with its own table.
 
     The page docs/how-to/train_on_your_data.md describes the fields.
 
@@ -128,7 +130,7 @@ class LabelledRows(Release):
 
     @abstractmethod
     def rows(self, source: str, problems: list[Problem]) -> Iterator[LabelledRow]:
-        """Yield the rows of a file or split, and append the problems of invalid rows to `problems`.
+        """Yield the labelled questions of a file or split. Invalid rows are added to `problems`.
 
         Raises:
             DataError: the file or split is missing or damaged.
@@ -140,18 +142,24 @@ class LabelledRows(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """Source (file or split name) of each split. If `dev` is not set, it is split off from the source of train."""
+        """File or split name from which each split is read.
+
+        If `dev` is not set, the dev split is a part of the training questions.
+        """
         sources = {split: self.locate(split) for split in DEFAULT_SPLITS}
         if self.folds or (sources["dev"] is None and self.dev_share):
             sources["dev"] = sources["train"]
         return {split: source for split, source in sources.items() if source is not None}
 
     def locate(self, split: str) -> str | None:
-        """Return the source (file or split name) that the options set for a split, or None if they set none."""
+        """Return the file or split name that the user set for `split`, such as `train`, or None."""
         return cast(str | None, getattr(self, split))
 
     def check(self) -> CheckReport:
-        """Check the rows, and report unusable questions as notes. See `Release.check`."""
+        """Check all rows, and note questions from which a model cannot be trained.
+
+        See `Release.check`.
+        """
         report = super().check()
         unusable = [
             Problem(self.split_files[split], example.example_id, describe_unusable(example))
@@ -250,7 +258,10 @@ class LabelledRows(Release):
         return {example.example_id for example in examples if unit(example) in selected_units}
 
     def _add_supervision(self, example: TableExample, finders: dict[int, CellFinder], *, strict: bool) -> TableExample:
-        """Derive the answer cells and number of an example from the answer texts, unless cells are stated."""
+        """Find the table cells and the number that an answer text denotes, as training signal.
+
+        Cells that the user states are not changed.
+        """
         answer = example.answer
         if type(example) is not TableExample or answer is None or answer.label is not None:
             return example
@@ -301,7 +312,7 @@ def format_overrides(options: Mapping[str, Any]) -> str:
 
 @dataclass(eq=False, kw_only=True)
 class LabelledFiles(LabelledRows):
-    """Files of labelled questions. For the options see `LabelledRows`.
+    """Reader of user files with labelled questions. The options are those of `LabelledRows`.
 
     Paths of files are relative to `root`. Paths of tables are relative to the folder of the row's file, or to `root`.
     """
@@ -324,7 +335,7 @@ class LabelledFiles(LabelledRows):
         return DataError("no file was given", where="data.train", remedy="Set data.train=FILE and data.dev=FILE")
 
     def rows(self, source: str, problems: list[Problem]) -> Iterator[LabelledRow]:
-        """Yield the labelled questions of a file. See `LabelledRows.rows`.
+        """Yield the labelled questions of a user file. See `LabelledRows.rows`.
 
         Raises:
             DataError: the file is missing or damaged.
@@ -375,7 +386,7 @@ class HubDataset(LabelledRows):
         return source in self._tables
 
     def missing_files_error(self, sources: Sequence[str]) -> DataError:
-        """Create the error for a split that the dataset does not have, with a hint."""
+        """Create the error for a missing split, which lists the splits that the dataset has."""
         problem = f"it has the splits {', '.join(self._tables)}"
         return DataError(problem, where=self.name, remedy="Set data.train=SPLIT and data.dev=SPLIT")
 
@@ -389,7 +400,7 @@ class HubDataset(LabelledRows):
 
     @cached_property
     def _tables(self) -> Mapping[str, Any]:
-        """Splits of the loaded Hub dataset, by the names that the dataset gives to its splits.
+        """Loaded splits of the Hub dataset, by their names on the Hub.
 
         Raises:
             DataError: the dataset does not exist or cannot be downloaded.
@@ -418,7 +429,7 @@ class HubDataset(LabelledRows):
         return data if isinstance(data, Mapping) else {"train": data}
 
     def _hint(self) -> str:
-        """Return a hint for the error that the dataset was not found.
+        """Return a hint for the error that the dataset was not found on the Hugging Face Hub.
 
         If downloads are disabled, it has the command to download the dataset on another machine.
         """

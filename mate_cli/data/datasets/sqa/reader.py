@@ -47,7 +47,7 @@ class Turn:
 
     @property
     def key(self) -> str:
-        """Id of the question, composed of the id of its sequence and its position in the sequence."""
+        """Id of the question: the id of its question sequence, and its position in this sequence."""
         return f"{self.conversation}_{self.position}"
 
 
@@ -81,7 +81,7 @@ class SQA(Release):
 
     @cached_property
     def train_tables(self) -> Collection[str]:
-        """Ids of the tables in the train split, some of which are also tables of the dev split."""
+        """Ids of the tables in the train split. Some dev questions are about these tables too."""
         return {turn.table_file for turn in read_turns("train", self.train_content(), [], [])}
 
     def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
@@ -126,7 +126,9 @@ class SQA(Release):
         return [self._outside[turn.table_file]]
 
     def _compare(self, file: str, turn: Turn, table: Table) -> None:
-        """Report possible damage, once per table, if an answer text differs from its cell's text.
+        """Note possible damage of the release if an answer text differs from its table cell.
+
+        Each table is reported once.
 
         In the undamaged release, all answer texts equal their cells.
         """
@@ -211,7 +213,7 @@ def _turn(row: Mapping[str, str], line: int) -> Turn:
 
 
 def _collect_history(file: str, turns: Sequence[Turn], problems: list[Problem]) -> dict[str, list[Turn]]:
-    """Return the previous questions in the sequence of each question, by question id."""
+    """Return {question id: previous questions} for the question sequences of a file."""
     histories: dict[str, list[Turn]] = {}
     # In a damaged file missing questions are expected.
     damaged = any(problem.file == file for problem in problems)

@@ -67,7 +67,10 @@ class TabFact(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """File of each split: its list of tables, or its statements if they are lemmatized."""
+        """File from which each split is read, which depends on the form of the statements.
+
+        It lists the table ids of the split, or has its statements if they are lemmatized.
+        """
         return IDS if self._original else LEMMATIZED
 
     @property
@@ -78,7 +81,7 @@ class TabFact(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Note for the record of a run: which form of the statements (original or lemmatized) was read."""
+        """Note for the run record: whether the statements are original or lemmatized."""
         return {"statements": "original (collected_data)" if self._original else "lemmatized (tokenized_data)"}
 
     def check(self) -> CheckReport:
@@ -98,11 +101,17 @@ class TabFact(Release):
 
     @property
     def _original(self) -> bool:
-        """True if the original, not the lemmatized, statements are read. A download may change the value."""
+        """True if the original statements are read, False for the lemmatized statements.
+
+        A download may change the value.
+        """
         return self.statements == "original" or (self.statements == "auto" and any(map(self._has_file, ORIGINAL)))
 
     def _lemmatized_entries(self, split: str, problems: list[Problem]) -> dict[str, tuple[str, Any]]:
-        """Return (file, entry) of each table of a split. The entry has the lemmatized statements and their labels."""
+        """Return {table id: (file, entry)} for the lemmatized statements of a split.
+
+        Each entry has the statements about a table and their labels.
+        """
         file = LEMMATIZED[split]
         entries = parse_json_as(dict, CONTENT, file, self.need(file), problems) or {}
         return {key: (file, entry) for key, entry in entries.items()}
@@ -121,7 +130,10 @@ class TabFact(Release):
 
     @cached_property
     def _annotations(self) -> tuple[dict[str, tuple[str, Any]], list[Problem]]:
-        """Statements of each table from both annotation rounds, as (file, entry), and problems of the files."""
+        """Original statements of both annotation rounds, as {table id: (file, entry)}.
+
+        The second value is a list of the problems of the files.
+        """
         tables: dict[str, tuple[str, Any]] = {}
         problems: list[Problem] = []
         for file in ORIGINAL:
@@ -151,7 +163,7 @@ class TabFact(Release):
 
     @cached_property
     def _lists(self) -> tuple[dict[str, set[str]], list[Problem]]:
-        """Table ids of each subset, read from the lists on disk, and the problems of these lists."""
+        """Ids of the tables in each subset, read from lists on disk, and problems of these lists."""
         problems: list[Problem] = []
         return {part: self._read_ids(files, problems) for part, files in SUBSETS.items()}, problems
 
@@ -179,7 +191,7 @@ class TabFact(Release):
 
 
 def _are_names(file: str, keys: Sequence[Any], problems: list[Problem]) -> bool:
-    """Return whether all entries of a list of table names are texts.
+    """Return whether all names in a list of tables are texts.
 
     The first invalid entry is appended to `problems`.
     """
@@ -189,7 +201,9 @@ def _are_names(file: str, keys: Sequence[Any], problems: list[Problem]) -> bool:
 
 
 def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, problems: list[Problem]) -> Table | None:
-    """Parse a table with '#' between cells, a header line and no quoting.
+    """Parse a table file of TabFact, a header line and rows with '#' between their cells.
+
+    Quotes have no special meaning.
 
     Return None if it is damaged.
 

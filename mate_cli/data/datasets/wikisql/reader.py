@@ -90,7 +90,10 @@ class WikiSQL(Release):
         problems += () if damaged else note_absent_tables(file, waiting)
 
     def skip_reason(self, example: TableExample) -> str:
-        """Return a reason if the table has no rows and `require_rows` is set, else ""."""
+        """Return a reason to skip a question whose table has no rows, else "".
+
+        Such questions are skipped only if `require_rows` is set.
+        """
         return NO_ROWS if self.require_rows and not example.table.rows else ""
 
     def _answer(self, query: WikiSQLQuery, table: TypedTable, entry: Mapping[str, Any], split: str) -> Answer | None:
@@ -186,7 +189,10 @@ class WikiSQLCondition:
 
 @dataclass(frozen=True, slots=True)
 class WikiSQLQuery:
-    """Query: a column (from 0), the index of an aggregation in `SQL_AGGREGATIONS`, and conditions."""
+    """SQL query of WikiSQL: a column to select (from 0), an aggregation, and conditions.
+
+    The aggregation is an index in `SQL_AGGREGATIONS`.
+    """
 
     column: int
     aggregation: int

@@ -35,14 +35,16 @@ def unescape(text: str) -> str:
 
 
 def items(field: str) -> tuple[str, ...]:
-    """Split a field such as "a|b" into the items of its list. An empty field has no items."""
+    """Split a list field such as "a|b" into its texts. An empty field yields no texts."""
     return tuple(unescape(item) for item in field.split("|")) if field else ()
 
 
 def rows(
     file: str, content: bytes, names: Sequence[str], problems: list[Problem], suspicions: list[Problem]
 ) -> Iterator[dict[str, str]]:
-    """Yield selected columns of each line of a TSV file, as {column name: field}. Fields are still escaped.
+    """Yield {column name: field} for each line of a TSV file, with the given columns only.
+
+    Escape sequences in fields are not replaced.
 
     Lines that are too short are skipped and reported as problems.
 
@@ -143,14 +145,16 @@ class WikiTableQuestions(Release):
 
     @cached_property
     def train_tables(self) -> Collection[str]:
-        """Ids of the tables in the train split. The split "seen" has questions about tables of dev too.
+        """Ids of the tables in the train split, to score questions about other tables separately.
+
+        The split "seen" has questions about tables of dev too.
 
         Questions about tables that are not in train are scored separately.
         """
         return {unescape(row["context"]) for row in rows("train", self.train_content(), ("context",), [], [])}
 
     def _canonical(self, split: str) -> dict[str, tuple[str, ...]]:
-        """Return the answer texts with normalized numbers and dates ("1995-xx-xx"), by question id.
+        """Return {question id: answer texts} with normalized numbers and dates ("1995-xx-xx").
 
         The authors made these texts with CoreNLP for their evaluator. Some copies of the release lack the file.
         """
