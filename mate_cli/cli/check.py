@@ -113,7 +113,7 @@ def check_quickly(spec: RunSpec, job: int = 0) -> None:
 
 
 def check_folder(spec: RunSpec, job: int) -> None:
-    """Check that the run in `resume` can be resumed, or else that the name of a new run is unused.
+    """Check that the run to resume is resumable, or that the name of a new run is unused.
 
     Args:
         spec: run to check.

@@ -113,9 +113,9 @@ def defaults_of(content: Mapping[str, Any]) -> list[Any]:
 
 
 def read_extended(command: str) -> Iterator[dict[str, Any]]:
-    """Yield the contents of all configurations that a command extends, then of its own configuration.
+    """Yield the contents of a command's YAML file and of all files that it extends.
 
-    The extended configurations come first.
+    Extended files come first, as in Hydra's defaults list.
 
     Args:
         command: name of the primary configuration, such as `train`.
@@ -152,7 +152,10 @@ def override_choices(group: str, name: str) -> dict[str, Any]:
 
 
 def load_extended_option(group: str, name: str) -> Iterator[dict[str, Any]]:
-    """Iterate over the contents of all YAML files that an option extends, then of the option's own file."""
+    """Iterate over the contents of an option's YAML file and of all files that it extends.
+
+    Extended files come first.
+    """
     return map(read_config, extended_files(group, name))
 
 

@@ -41,7 +41,7 @@ ON_HUB = ("bert", "roberta", "tapas")
 
 
 def check_dry(spec: RunSpec, job: int = 0) -> DataError | None:
-    """Check a run as `mate train` does, but return the first `DataError` instead of raising it.
+    """Check a run as `mate train` does, but return `DataError` instead of raising it.
 
     The caller can then print the cost of the run before raising the error.
 

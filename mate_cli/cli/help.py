@@ -104,7 +104,7 @@ def nearest_choice(group: str, name: str) -> str | None:
 
 
 def groups_of(config_name: str) -> list[str]:
-    """Return the config groups of a command, including groups of configurations that it extends."""
+    """Return the config groups in the defaults list of a command and of extended files."""
     return [group for group, _ in list_defaults(config_name)]
 
 
@@ -120,7 +120,10 @@ def _group(group: str, default: str | None) -> str:
 
 
 def _keys(source: Path) -> list[str]:
-    """Format the top-level keys of a YAML file with values and comments, wrapped to `WIDTH` characters."""
+    """Format the top-level keys of a YAML file, with values and comments, as help text.
+
+    Lines are wrapped to `WIDTH` characters.
+    """
     lines = source.read_text(encoding="utf-8").splitlines()
     key_lines = [line for line in lines if line[:1].isalpha() and not line.startswith(("defaults:", "hydra:"))]
     pairs = [line.partition("#")[::2] for line in key_lines]

@@ -134,7 +134,10 @@ def find_targets(value: object) -> Iterator[str]:
 
 
 def find_leaves(value: object, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], object]]:
-    """Yield (keys, value) of every scalar, and of every `_target_`, in nested values."""
+    """Yield every scalar in nested dicts and lists, with its path of keys.
+
+    A `_target_` is yielded even if it is no scalar.
+    """
     if keys[-1:] == ("_target_",) or isinstance(value, str) or not isinstance(value, (Mapping, Sequence)):
         yield keys, value
     else:

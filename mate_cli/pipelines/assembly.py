@@ -45,7 +45,7 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 
 @dataclass
 class Parts:
-    """The objects that are built from a run's configuration, such as its task and data module.
+    """The objects that a run's configuration describes, such as its task and data module.
 
     Args:
         task: task module, which contains the network and its output head.

@@ -109,7 +109,7 @@ def _estimate(
     progress: Progress,
     open_data: Callable[[str], TableDataset],
 ) -> None:
-    """Estimate example counts, memory and step time of a run, and store the results in `cost`.
+    """Estimate the data sizes, memory and step time of a run, and store the results in `cost`.
 
     Raises:
         MateError: the run would fail with this error before training.
@@ -170,7 +170,10 @@ def _temporary_kernel_cache(cache: str, temporary: str) -> Iterator[None]:
 
 
 def _drop_row_ranking(config: RunConfig, cost: Cost) -> RunConfig:
-    """Return a copy of a configuration without the row ranking, which needs another trained run."""
+    """Disable row ranking in a configuration, because the ranking run may not exist yet.
+
+    The missing ranking is noted in `cost.unknown`.
+    """
     if not config.encoding.get("ranked_by"):
         return config
     cost.unknown.append("tokens after rows are ranked: those of whole tables are counted")
@@ -178,7 +181,9 @@ def _drop_row_ranking(config: RunConfig, cost: Cost) -> RunConfig:
 
 
 def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> Parts | None:
-    """Build the network, task and data of a run, or return None if its vocabulary is not downloaded.
+    """Build the network, task and data of a run to measure its cost, without downloads.
+
+    Return None if the vocabulary is not downloaded.
 
     Available initial weights are loaded, so that mismatches are found. Random weights are replaced by a constant,
     because sampling takes seconds for a large network, and time and memory do not depend on the values.

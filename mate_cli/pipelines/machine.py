@@ -50,7 +50,9 @@ COMPILE = "trainer.compile"
 
 
 def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
-    """Replace `auto` and null in hardware settings by the device, precision and number of workers.
+    """Replace `auto` and null in hardware settings by suitable values for this machine.
+
+    The replaced settings are the device, the precision and the number of workers.
 
     Args:
         hardware: hardware settings.
@@ -97,7 +99,7 @@ def get_device(hardware: Hardware) -> torch.device:
 
 
 def _precision(hardware: Hardware, accelerator: str, is_moved: bool) -> str:
-    """Return the configured precision, as a Lightning name such as "bf16-mixed".
+    """Return the precision for a run on this machine, such as "bf16-mixed" (a Lightning name).
 
     For `auto`, or an unsupported precision of a moved run, return the fastest supported precision.
     """
@@ -177,7 +179,10 @@ class RuntimeOverrides:
         return changed | ({"whole": True} if self.whole else {})
 
     def config(self, folder: RunFolder) -> RunConfig:
-        """Return the configuration of a finished run, with the current hardware, paths and data settings."""
+        """Read the configuration of a finished run, and apply the settings of this command.
+
+        These are the hardware, paths and data settings.
+        """
         config = load_config(folder.path, self.trust).on_machine(self.hardware, self.paths)
         if folder.has_record() and (code := folder.read_record().code):
             warn_changed(code, hash_modules(find_targets(config.model_dump())), folder.path)

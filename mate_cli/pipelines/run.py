@@ -74,7 +74,9 @@ class Run:
 
 
 def broadcast_folder(make: Callable[[], RunFolder]) -> RunFolder:
-    """Create or open a run folder on rank 0, and return it on all ranks, read-only on other ranks.
+    """Create or open a run folder on rank 0, and return the folder on all ranks.
+
+    On other ranks, the returned folder is read-only.
 
     Args:
         make: function that creates or opens the folder. It is called on rank 0.
@@ -329,7 +331,7 @@ def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_rea
 
 
 def plain_reason(reason: str) -> str:
-    """Remove numbers and details from a failure reason, so that equal reasons can be counted."""
+    """Remove numbers and details from a failure reason, to count failures of the same type."""
     return re.sub(r"^\d+ ", "", reason.partition(":")[0])
 
 

@@ -80,7 +80,10 @@ class Stage(RunConfig):
         return {} if self.run else {**self.conf, **hash_modules(find_targets(self.values()))}
 
     def values(self) -> dict[str, Any]:
-        """Return the configuration of the stage, or the run folder if a finished run replaces the stage."""
+        """Return the configuration of the stage as dict, as it is written to config.yaml.
+
+        If a finished run replaces the stage, its folder is returned instead.
+        """
         return {"after": self.after} | ({"run": self.run} if self.run else self.model_dump())
 
     def document(self) -> dict[str, Any]:
@@ -125,7 +128,7 @@ class RunSpec:
 
     @property
     def identity_settings(self) -> list[str]:
-        """Settings that distinguish the run from other runs of its experiment, with a hash of user code."""
+        """Settings (and a hash of user code) that distinguish the run within its experiment."""
         return [*self.settings, *code_setting(self.code)]
 
     @property
@@ -248,7 +251,10 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
 
 
 def _load_stage(name: str, node: Node, machine: Node, base: Base, trust: Sequence[str]) -> Stage:
-    """Create a stage from its section of config.yaml, or from the folder of the run that replaces it."""
+    """Create a stage of a saved run from the section of the stage in config.yaml.
+
+    If a finished run replaces the stage, the configuration of that run is used.
+    """
     origin = node[ORIGIN]
     if run := node.get("run") and str(base.place(node["run"])):
         config = load_config(Path(run), trust)

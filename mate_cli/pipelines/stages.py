@@ -152,7 +152,9 @@ def _heading(stage: str) -> Text:
 
 
 def run_stages(spec: RunSpec, whole: Run) -> tuple[dict[str, Run], dict[str, RunConfig]]:
-    """Train the stages of a run that have separate folders, or open the runs that replace them.
+    """Train all upstream stages of a run, or open the finished runs that replace stages.
+
+    The last stage of a chain is not included.
 
     Args:
         spec: specification of the run.

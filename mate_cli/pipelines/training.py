@@ -191,7 +191,7 @@ def _build_module(cfg: RunConfig, parts: Parts, total_steps: int) -> LitTask:
 
 
 def _record_fit(run: Run, parts: Parts, step: int, progress: FollowTraining) -> None:
-    """Record the training throughput, and the last step if a callback stopped training early."""
+    """Record how training ended: the throughput, and the last step if stopped by a callback."""
     if step < run.record.total_steps:
         run.record.reason = f"stopped early at step {step:,} of {run.record.total_steps:,}"
         run.console.print(f"{run.record.reason}, by a callback")
@@ -246,7 +246,10 @@ def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
 
 
 def _evaluate(run: Run, cfg: RunConfig, parts: Parts, split: str) -> None:
-    """Evaluate a split: write predictions, and record metrics, baselines and notes."""
+    """Evaluate the trained task on a split, and store the predictions and metrics.
+
+    Metrics of baselines and notes about unscored and truncated questions are recorded too.
+    """
     data, task, record = parts.data, parts.task, run.record
     result = evaluate(parts, cfg, split)
     record.data[split] = len(result.examples)

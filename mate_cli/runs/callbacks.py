@@ -249,7 +249,7 @@ class Reproducible(pl.Callback):
 
 
 class FollowTraining(pl.Callback):
-    """Callback that displays training progress, and logs loss, learning rate and throughput.
+    """Lightning callback that shows training progress, and logs loss, learning rate and speed.
 
     A row is logged every `log_every` optimizer steps, and a row with the dev metrics after each validation.
 
@@ -324,7 +324,7 @@ class FollowTraining(pl.Callback):
     def on_before_optimizer_step(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
     ) -> None:
-        """Store the learning rate before the scheduler changes it."""
+        """Store the learning rate of this step for the log, before the scheduler changes it."""
         self._lr = optimizer.param_groups[0]["lr"]
 
     def on_train_batch_end(
@@ -335,7 +335,10 @@ class FollowTraining(pl.Callback):
         batch: TableBatch,
         batch_idx: int,
     ) -> None:
-        """Count examples and tokens. After an optimizer step, log a row if due, and show progress."""
+        """Count the examples and tokens of a micro-batch, and log a row every `log_every` steps.
+
+        The progress bar is updated after each optimizer step.
+        """
         self.seconds += time.monotonic() - self._began
         self.examples += len(batch.input_ids) * ranks.world_size()
         self._new_tokens.append(batch.attention_mask.sum())

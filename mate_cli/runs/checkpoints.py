@@ -23,7 +23,7 @@ FROM_THE_BEGINNING = "Move it away to train this run from the beginning"
 
 
 def save_module(module: torch.nn.Module, path: Path) -> None:
-    """Write the state dict of a module to a safetensors file, see `save_weights`."""
+    """Write the weights of a module to a safetensors file, on rank 0 only."""
     save_weights(module.state_dict(), path)
 
 

@@ -140,7 +140,7 @@ class Paths(Section):
     @model_validator(mode="before")
     @classmethod
     def _without_shared(cls, values: Any) -> Any:  # noqa: ANN401 - whatever is given
-        """Drop the unused key `shared`, which the config.yaml of earlier versions contains."""
+        """Accept config.yaml files of earlier versions, by removing the unused key `shared`."""
         return {key: value for key, value in values.items() if key != "shared"} if isinstance(values, dict) else values
 
 
@@ -208,7 +208,7 @@ class Base:
     before: Path
 
     def place(self, value: Any, key: str = "") -> Any:  # noqa: ANN401 - any value
-        """Return a configuration value whose paths are resolved relative to this base folder.
+        """Resolve the relative paths in a configuration value against this base folder.
 
         A path is unchanged if it exists as it is, or if it does not exist in the base folder. Relative data folders
         (`ROOTS`) are resolved in either case.

@@ -253,7 +253,10 @@ def first_difference(
 
 
 def _has_config(folder: Path, config: Mapping[str, Any]) -> bool:
-    """Return whether a run has the configuration `config`. False if its config.yaml cannot be read."""
+    """Return whether a run's config.yaml has the same values as `config`.
+
+    The result is False if config.yaml cannot be read.
+    """
     with suppress(RunError):
         return first_difference(folder, config) is None
     return False
@@ -261,7 +264,7 @@ def _has_config(folder: Path, config: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class IndexedRun:
-    """Summary of a run for lookups and lists of runs, stored as one line of an index file.
+    """Summary of a run, stored in the index file of its experiment to list and find runs.
 
     Args:
         name: name of the run folder.

@@ -49,7 +49,7 @@ Difference = tuple[str, Any, Any]
 
 @dataclass(frozen=True)
 class Names:
-    """The names of the config group options from which a run was composed."""
+    """Names of the selected config group options that identify a run, such as its model."""
 
     experiment: str
     dataset: str

@@ -211,7 +211,7 @@ def wandb_logger(
 
 
 class Guard:
-    """Wrapper of the calls of a logger, so that a failure of the logger does not stop the run.
+    """Wrapper of a logger that catches errors, so that a logger failure does not stop the run.
 
     The first failure is printed, and all later calls are skipped.
 
@@ -223,7 +223,10 @@ class Guard:
         self.key, self.has_failed = key, False
 
     def call(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Call a method of the logger. Return None if this call or an earlier call has failed."""
+        """Call a method of the logger unless the logger is disabled.
+
+        Return None if this call or an earlier call has failed.
+        """
         try:
             return None if self.has_failed else method(*arguments, **named)
         except MateError:

@@ -114,7 +114,7 @@ class RunRecord:
     schema: int = SCHEMA
 
     def add_scores(self, prefix: str, scores: Mapping[str, float]) -> None:
-        """Add scores to `metrics` under a prefix such as `dev/`.
+        """Add scores to the recorded metrics, under names with a prefix such as `dev/`.
 
         The number of questions of each score is added to `counts`, and declarations of user-defined metrics to `specs`.
         """
@@ -136,7 +136,7 @@ class RunRecord:
 
 @dataclass
 class TrainedRun(RunRecord):
-    """The record of a run trained by this command, and its folder."""
+    """The record of a run, with the path of the run folder, as returned by `train`."""
 
     folder: Path = Path()
 
@@ -181,7 +181,7 @@ class RunFolder:
         return target
 
     def below(self, name: str) -> "RunFolder":
-        """Create a subfolder, such as the folder of a stage, and return its `RunFolder`.
+        """Open a subfolder of the run folder, such as the folder of a stage, as `RunFolder`.
 
         Raises:
             RunError: the subfolder is a link that leads out of this folder, or cannot be created.
@@ -340,7 +340,7 @@ def _say_rebuilt(folder: Path) -> None:
 
 
 class ReadOnlyFolder(RunFolder):
-    """The folder of a run on ranks other than 0, which read the folder but write nothing.
+    """The folder of a run on ranks other than 0, where methods that write have no effect.
 
     Raises:
         RunError: the folder does not exist on the machine of this rank.

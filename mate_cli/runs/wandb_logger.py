@@ -13,7 +13,10 @@ class Dashboard(WandbLogger):
     """Lightning's `WandbLogger`, which also logs `trainer/time` and `trainer/epoch`."""
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Log a row of metrics. The epoch in rows from Lightning is always 0 and is dropped."""
+        """Log a row of metrics, with time and epoch under `trainer/`.
+
+        The epoch in rows from Lightning is always 0 and is dropped.
+        """
         clock = {f"trainer/{name}": metrics[name] for name in CLOCK if "time" in metrics and name in metrics}
         row = {name: value for name, value in metrics.items() if name not in CLOCK} | clock
         super().log_metrics(row, step)

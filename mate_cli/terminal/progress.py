@@ -116,7 +116,7 @@ def size_text(size: float) -> str:
 
 
 class _Line:
-    """The progress line on stderr, drawn by a background thread while any task is running.
+    """The line on stderr that shows the progress of tasks, drawn by a background thread.
 
     Only the process with rank 0 draws the line.
     """
@@ -173,7 +173,7 @@ class _Line:
 
 
 def _write(text: str) -> None:
-    """Write a text to the original stderr, without removing control characters or copying the text."""
+    """Write a text to the original stderr, bypassing the streams that filter or copy output."""
     stream: Any = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
     stream = getattr(stream, "raw_stream", stream)
     try:

@@ -38,9 +38,10 @@ def quote_label(argument: str) -> str:
 
 
 def accepts_argument(argument: str) -> bool:
-    """Return whether a command-line argument is a folder, which is converted to an override of `runs`.
+    """Return whether a command-line argument is a run folder instead of an override.
 
-    A folder is a path that exists, or an argument that is neither a flag nor an override.
+    Such folders are later joined to one override of `runs`. A folder is a path that exists, or an argument that is
+    neither a flag nor an override.
     """
     return Path(argument).is_dir() or ("=" not in argument and not argument.startswith(("-", "~", "+")))
 

@@ -103,7 +103,7 @@ class Completer:
     arguments: Sequence[str]
 
     def complete(self, word: str) -> list[str]:
-        """Return the completions of a partial override, such as `optimizer.l` or `model=ma`."""
+        """Return the completions of a partial flag or override, such as `model=ma`."""
         if word.startswith("-"):
             flags = (*FLAGS, *(OF_TRAIN if self.command == "train" else ()))
             return [flag for flag in flags if flag.startswith(word)]
@@ -153,9 +153,9 @@ class Completer:
         return (self._section(section) if section else top_keys(self.command)).get(name)
 
     def _groups(self) -> dict[str, str | None]:
-        """Return the selected option of each Hydra config group, such as `tapas` for the group `model`.
+        """Return the selected option of each config group, such as `tapas` for the group `model`.
 
-        The arguments select it, else the experiment, else the defaults list.
+        The arguments select an option, else the experiment, else the defaults list.
         """
         groups: dict[str, str | None] = {}
         for content in read_extended(self.command):
@@ -167,5 +167,5 @@ class Completer:
 
 
 def _ended(name: str, value: object) -> str:
-    """Append `.` to the key of a section, or `=` to the key of a value, to complete an override."""
+    """Complete a key by the next character to type: `.` for a section, `=` for a value."""
     return f"{name}." if isinstance(value, dict) and value else f"{name}="

@@ -131,9 +131,9 @@ def run_distributed(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
 
 
 def evaluate_runs(cfg: Evaluate) -> None:
-    """Score the finished runs that `run` names, or analyze them if `analysis` is set.
+    """Score the finished runs in `run`, or analyze these runs if `analysis` is set.
 
-    This is done once per folder in `data.root`.
+    If `data.root` is a list of folders, the runs are evaluated on the data of each folder.
     """
     from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run

@@ -214,7 +214,10 @@ def _elsewhere(command: str, key: str, overrides: Sequence[str], width: int, unk
 
 
 def _stages(command: str, overrides: Sequence[str]) -> dict[str, list[str]]:
-    """Return the overrides of each stage by stage name. A run without stages has one stage ""."""
+    """Return the overrides that apply to each stage of a run, by stage name.
+
+    A run without stages has one stage "".
+    """
     if command != "train" or not any(override.startswith("experiment=") for override in overrides):
         return {"": list(overrides)}
     from mate_cli.cli.config.resolve import resolve
@@ -252,7 +255,7 @@ def _section(key: str, entries: Sequence[KeyDescription], width: int) -> str:
 
 @dataclass(frozen=True)
 class ChoiceKey:
-    """A configuration key that only some options of a config group have.
+    """A configuration key that exists only if certain options of a config group are selected.
 
     Args:
         key: dotted key, such as `model.slots`.

@@ -37,7 +37,7 @@ OWN_KEYS = frozenset({"run", "checkpoint", "split", "example", "tokens", "hardwa
 
 
 class ExampleReader(NamedTuple):
-    """The serializer and task of a model, with the examples of the inspected split.
+    """The objects that encode and predict the inspected examples.
 
     Args:
         config: configuration of the model.

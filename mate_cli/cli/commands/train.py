@@ -59,7 +59,7 @@ def expand(arguments: Sequence[str]) -> list[str]:
 
 
 def _find_unknown_key(content: dict[str, Any]) -> str | None:
-    """Return the first unsupported key or group in a sweep file, or None."""
+    """Return the first unsupported key or group in a sweep file, or None if all are valid."""
     groups = [group.removeprefix("override").strip() for group, _ in group_choices(content)]
     other_groups = [group.lstrip("/") for group in groups if not group.startswith("/hydra/")]
     return next(iter([*other_groups, *(name for name in content if name not in ("defaults", "hydra", "rows"))]), None)

@@ -151,9 +151,10 @@ def _evaluated(annotations: Mapping[str, ast.expr], names: _Names) -> Iterator[t
 
 
 class _Names(dict[str, Any]):
-    """Namespace in which a module's annotations are evaluated: its own types and its imports.
+    """Namespace in which the type annotations of a module are evaluated without importing it.
 
-    Imports are resolved lazily, when an annotation uses a name.
+    It contains the types that the module defines, and its imports. Imports are resolved lazily, when an annotation uses
+    a name.
     """
 
     def __init__(self, module: str) -> None:

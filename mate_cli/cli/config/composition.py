@@ -165,7 +165,7 @@ class Composition:
         return _leaves(self.config, resolve=True)
 
     def value(self, key: str) -> str | None:
-        """Return the option of a config group, or the value of any other key, as text.
+        """Return the composed value of a key as text, or the selected option of a config group.
 
         Return None if the key is missing, or in `options.keeps`.
         """
@@ -226,9 +226,9 @@ class Composition:
 
 
 def train_command(experiment: str) -> str:
-    """Return the shell command that trains only the last stage of an experiment.
+    """Return the shell command that trains the last stage of an experiment on its own.
 
-    Finished runs replace the earlier stages. Return "" if the experiment has no file.
+    Finished runs of the earlier stages are reused. Return "" if the experiment has no file.
     """
     content = read_config(find_config(f"experiment/{experiment}"))
     if not content:

@@ -32,7 +32,7 @@ WEIGHTS = ("best.safetensors", "final.safetensors")
 
 
 def expand_continued(arguments: Sequence[str]) -> list[str]:
-    """Replace `init=run:FOLDER` by overrides that load the weights and settings of that run.
+    """Replace `init=run:FOLDER` by overrides with the weights and settings of the run FOLDER.
 
     The settings are experiment, scale, model, task, encoding and data. Other overrides take precedence. If they set
     another experiment or task, only the model and `encoding.reset_positions` are taken from the run. Arguments without
@@ -112,7 +112,9 @@ def _read_source(name: str, trust: Sequence[str]) -> tuple[Mapping[str, Any], Pa
 
 
 def _experiment(names: Mapping[str, Any]) -> Iterator[Override]:
-    """Yield `experiment=NAME` for the experiment of a run, unless that experiment has no file.
+    """Yield the override `experiment=NAME` that selects the experiment of a run.
+
+    Yield no override if the experiment has no file.
 
     For a run with stages, this is the experiment of the recorded stage.
 
@@ -151,7 +153,7 @@ def _select_option(group: str, target: str, names: Mapping[str, Any]) -> Overrid
 
 
 def _differences(key: str, current: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[Override]:
-    """Yield the overrides that change a config section from its `current` to its `target` values.
+    """Yield the overrides that give a configuration section the values of a run.
 
     Keys that are missing in `target` keep their current values.
 

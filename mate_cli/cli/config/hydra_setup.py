@@ -54,7 +54,7 @@ def use_user_config() -> None:
 
 @contextmanager
 def open_hydra() -> Iterator[None]:
-    """Initialize Hydra's compose API inside the context.
+    """Initialize Hydra's compose API with mate's and the user's files inside the context.
 
     The context can be entered inside `hydra.main`, whose global state is restored at exit.
     """

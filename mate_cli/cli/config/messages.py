@@ -165,7 +165,7 @@ def _describe_constraint(detail: ErrorDetails) -> str:
 
 
 def translate_key(key: str) -> str | None:
-    """Return mate's name of a Lightning or transformers key, such as `trainer.max_steps`, or None.
+    """Return mate's key for a key of Lightning or transformers, or None if unknown.
 
     For example, `max_steps` is `trainer.max_steps`.
     """

@@ -46,7 +46,7 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A value of a configuration key, with the file or command line that sets the value.
+    """A value that a file or the command line gives to a configuration key.
 
     Args:
         where: displayed path of the file, or `typed` for the command line.
@@ -61,7 +61,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class KeyDescription:
-    """Description of a configuration key: its meaning, bounds, value and the sources that set it.
+    """Description of a configuration key, as shown by `mate explain`.
 
     Args:
         key: dotted key.
@@ -141,7 +141,7 @@ class Sources:
         return _find_description(_read_class(self._target(section)).docstrings, name) if section else ""
 
     def _target(self, section: str) -> str:
-        """Return the `_target_` of a configuration section, or "" if it has none."""
+        """Return the class (`_target_`) that a configuration section specifies, or "" without one."""
         node = OmegaConf.select(self.config, section)
         return str(node.get("_target_") or "") if isinstance(node, DictConfig) else ""
 
@@ -186,7 +186,7 @@ def format_value(value: object) -> str:
 
 
 def read_keys(file: Path) -> dict[str, tuple[str, str]]:
-    """Return {dotted key: (value as written, comment on its line)} of a YAML file.
+    """Return the value and the comment of each dotted key in a YAML file, both as written.
 
     The comment is "" for a key without one. `defaults` and `hydra` are excluded.
     """

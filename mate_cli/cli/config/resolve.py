@@ -200,9 +200,10 @@ def _check_unused_overrides(overrides: Iterable[Override], composed: Sequence[Co
 
 
 def _connect_stages(composed: Sequence[Composition], system: Node | None, trust: Sequence[str]) -> tuple[Stage, ...]:
-    """Create the stages of a run, and initialize each stage from the weights of the previous stage.
+    """Create the stages of a run, and connect the output of each stage to later stages.
 
-    A stage outputs weights, predictions or row rankings, see `StageOptions.after`.
+    For example, the weights of a stage initialize the next stage. A stage outputs weights, predictions or row rankings,
+    see `StageOptions.after`.
 
     Args:
         composed: compositions of the stages, in order.
@@ -287,7 +288,7 @@ def _check_ranked(stage: Stage, previous_stages: Sequence[Stage]) -> None:
 
 
 def _names_of(run: Composition, stages: Sequence[Stage], system: Node | None) -> Names:
-    """Return the config group options, such as model and dataset, that form the name of a run.
+    """Return the names (such as model and dataset) of a run that may have several stages.
 
     Without a system, the options of the last stage are returned. With a system, its name is the task, and the other
     options are those of the stage in `compared_by`. If the system names no such stage, the options are those of the

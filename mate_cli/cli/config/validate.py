@@ -143,7 +143,7 @@ def _read_types(name: str) -> ClassOptions:
 def target_problems(
     value: object, path: str = "", *, options_of: Callable[[str], ClassOptions] = load_options
 ) -> Iterator[str]:
-    """Validate the options of all `_target_` nodes in a configuration, and yield the error messages.
+    """Yield error messages about invalid options of the classes in a configuration.
 
     Args:
         value: configuration, or a node of it. Nodes at any depth are validated.
@@ -192,7 +192,7 @@ def _node_problems(node: dict[str, Any], path: str, options_of: Callable[[str], 
 
 @functools.cache
 def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type at all
-    """Return a pydantic validator for a type, or None if no JSON value can have the type."""
+    """Return a pydantic validator for a type, or None if pydantic lacks support for the type."""
     for config in (ConfigDict(strict=True), None):  # dataclasses and models allow no config
         with contextlib.suppress(PydanticUserError, PydanticUndefinedAnnotation):
             return TypeAdapter(hint, config=config)

@@ -26,7 +26,7 @@ LOG = "log"
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """The search space of an optuna sweep: distributions and fixed overrides.
+    """The overrides of an optuna sweep, of which some are searched and some are fixed.
 
     Args:
         fixed: overrides that are equal in all trials.
@@ -108,9 +108,9 @@ def to_distribution(key: str, override: Override) -> BaseDistribution:
 
 
 def range_ends(value: RangeSweep) -> tuple[float, float, float]:
-    """Return the smallest and the largest number of a range such as `range(1,9,2)`, and its positive step.
+    """Return the smallest and largest number of a range override, and its positive step.
 
-    The stop of `range(start,stop,step)` is exclusive.
+    For example, `range(1,9,2)` has the numbers 1, 3, 5 and 7, because the stop is exclusive.
 
     Raises:
         ValueError: if the range is empty.

@@ -83,9 +83,9 @@ def print_script(overrides: Sequence[str]) -> Iterator[None]:
 
 
 def start_tracker() -> None:
-    """Start joblib's resource tracker with SIGHUP ignored.
+    """Start joblib's resource tracker so that closing the terminal does not end the tracker.
 
-    Closing the terminal then does not end the tracker. If the tracker ended before joblib's workers, it would print a
+    The tracker ignores SIGHUP. If the tracker ended before joblib's workers, it would print a
     traceback for each of their locks.
     """
     from joblib.externals.loky.backend import resource_tracker  # type: ignore[import-untyped]

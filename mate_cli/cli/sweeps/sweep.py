@@ -182,7 +182,7 @@ class JobLauncher:
 
 
 def check_nodes(launcher: Launcher, spec: RunSpec) -> None:
-    """Check that `hydra.launcher.nodes` equals the number of machines that a job's run uses.
+    """Check that the Slurm launcher requests the same number of machines as a job uses.
 
     Raises:
         ConfigError: `hydra.launcher.nodes` and `hardware.nodes` differ.

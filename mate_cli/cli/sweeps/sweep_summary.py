@@ -25,7 +25,7 @@ STYLES = {**STATE_STYLES, "killed": "red"}
 
 @dataclass(frozen=True)
 class SweepJob:
-    """A job of a sweep, shown as a row of the summary table.
+    """The status and result of a sweep job, which form a row of the summary table.
 
     Args:
         number: job number.

@@ -14,7 +14,10 @@ from types import ModuleType
 
 
 class _DropFirstEntry:
-    """An import finder that finds no module, but removes an entry inserted into `sys.path`."""
+    """Import finder that removes the entry which Python inserts into `sys.path` at startup.
+
+    It finds no modules.
+    """
 
     def __init__(self, expected: list[str]) -> None:
         self.expected = expected

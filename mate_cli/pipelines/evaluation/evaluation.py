@@ -156,7 +156,7 @@ def _cells(task: TableTask[Any, Any], prediction: Any | None) -> Coordinates:  #
 
 
 def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictions: list[Any]) -> SplitResult:
-    """Convert predictions to answer texts, and compute the metrics of examples with gold answers.
+    """Convert predictions to answer texts, and score examples that have gold answers.
 
     Args:
         task: task that made the predictions.

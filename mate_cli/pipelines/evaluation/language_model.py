@@ -106,7 +106,7 @@ class Reply:
 
 
 class Failure(NamedTuple):
-    """A request to a language model that received no usable response.
+    """The reason why a request to a language model received no usable response.
 
     Args:
         text: reason.

@@ -51,7 +51,10 @@ class ExportedModel:
 
     @property
     def needs_mate(self) -> bool:
-        """True if only `Mate`, not transformers' table pipeline, encodes tables as the model requires."""
+        """True if transformers' table pipeline would encode tables in another way than the model.
+
+        Such a model is used with `Mate`.
+        """
         if self.table_answers is None or self.transformers_class.startswith("Tapas"):
             return False
         as_tapas = self.settings["encoding"]["_target_"].endswith(".TapasSerializer")

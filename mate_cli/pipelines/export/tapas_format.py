@@ -65,7 +65,7 @@ def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
 
 
 def shape_config(task: TableTask[Any, Any], serializer: Serializer) -> dict[str, Any]:
-    """Return the size of a network as transformers config values, such as `vocab_size`."""
+    """Return the layer sizes of a network under the keys of transformers' config.json."""
     size = task.encoder.size
     return {
         "vocab_size": serializer.vocab_size,

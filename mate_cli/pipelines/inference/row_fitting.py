@@ -58,7 +58,7 @@ class RowFitter:
         self.columns = min(columns or MAX_LINES, getattr(serializer, "max_columns", MAX_LINES))
 
     def fit(self, file: TableFile, questions: Sequence[str], *, together: bool = False) -> list[TableView]:
-        """Select the rows and columns of a table that the network reads for each question.
+        """Select for each question the table rows and columns that fit the network's input.
 
         Args:
             file: the table.
@@ -82,7 +82,7 @@ class RowFitter:
         return views * len(questions) if together else views
 
     def _is_cut(self, table: Table, questions: Sequence[str]) -> list[bool]:
-        """Return for each question whether the encoded input omits rows of the table."""
+        """Encode a table with each question, and return which inputs lack rows of the table."""
         examples = [TableExample(str(number), question, table) for number, question in enumerate(questions)]
         encodings = self.serializer.encode(examples)
         return [
@@ -108,9 +108,10 @@ class RowFitter:
     def _choose_columns(
         self, header: Sequence[str], rows: Sequence[Sequence[str]], costs: np.ndarray, budget: int, choice: RowChoice
     ) -> list[int]:
-        """Select the columns to read: all columns if enough rows fit, else those similar to the question.
+        """Select the columns of a table that the network reads.
 
-        In the latter case the most similar column comes first.
+        All columns are read if at least `MIN_ROWS` rows fit. Else columns similar to the question are read, the most
+        similar column first.
         """
         lengths = costs[0] + np.ceil(min(MIN_ROWS, len(rows)) * costs[1:].mean(0)).astype(int)
         if lengths.sum() <= budget and len(header) <= self.columns:
@@ -127,7 +128,10 @@ class RowFitter:
         return list(subset)[: self.columns] or [int(np.argmax(scores))]
 
     def _budget(self, question: str, title: str) -> int:
-        """Return how many input tokens remain for the table after the question and the title."""
+        """Return the number of tokens of the input that the table can use.
+
+        The question, the title and special tokens use the other tokens.
+        """
         limit = self.serializer.max_tokens
         if not isinstance(self.serializer, TextSerializer):
             return limit - 1

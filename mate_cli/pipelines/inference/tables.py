@@ -100,7 +100,7 @@ def read_calibration(folder: Path) -> Calibration | None:
 
 @dataclass(frozen=True)
 class PreparedQuestion:
-    """A question about a user's table, with the part of the table that the network reads.
+    """A question about a user's table, reduced to rows and columns that fit the network.
 
     Args:
         example: the question about the rows and columns of `view`.
@@ -159,7 +159,7 @@ def answer_tables(
 def _prepare(
     model: LoadedModel, inputs: OpenTables, skipped: dict[str, str], *, together: bool
 ) -> list[PreparedQuestion]:
-    """Prepare all questions: select the rows and columns that the network reads for each question.
+    """Reduce the table of each question to the rows and columns that the network reads.
 
     A table whose selection fails is added to `skipped`, unless it is the only table.
     """
