@@ -25,7 +25,7 @@ Kind = TypeVar("Kind", bound=TableExample)
 
 
 class AnswerMetric(ABC, Generic[Kind]):
-    """Base class of official metrics of a dataset, for the answers of one system.
+    """Base class of the official metrics of a dataset, computed from predicted answers.
 
     Args:
         answers: predicted answers, by question id.
@@ -41,7 +41,10 @@ class AnswerMetric(ABC, Generic[Kind]):
 
     @abstractmethod
     def score(self, examples: Mapping[str, Kind]) -> dict[str, float]:
-        """Compute the metrics of all questions with a gold answer, by metric name, as `TableTask.score` does."""
+        """Compute all metrics from the predicted answers, over the questions with a gold answer.
+
+        The result has the form of `TableTask.score`.
+        """
 
     def is_readable(self, example: Kind) -> bool:
         """Return whether the predicted answer has the format that the dataset requires."""
@@ -61,7 +64,7 @@ class AnswerMetric(ABC, Generic[Kind]):
 
 
 class TableAnswers(AnswerMetric[TableExample]):
-    """Denotation accuracy of answers that are texts or cells of the table.
+    """Denotation accuracy: the share of questions whose predicted texts or cells are correct.
 
     The official accuracy of WikiTableQuestions is added if the dataset has canonical answers.
     """
@@ -126,7 +129,7 @@ class Statements(AnswerMetric[TableExample]):
         return self.labels.get(normalize_answer(" ".join(self.answers[name].texts)))
 
     def is_readable(self, example: TableExample) -> bool:
-        """Return whether the answer of the system to a statement is one of the accepted verdicts."""
+        """Return whether the predicted answer is a valid verdict, such as "entailed" or "true"."""
         return self._label(example.example_id) is not None
 
     def text(self, example: TableExample) -> str:
@@ -164,7 +167,7 @@ class Options(AnswerMetric[TableExample]):
         )
 
     def is_readable(self, example: TableExample) -> bool:
-        """Return whether the answer of the system denotes one of the options of the question."""
+        """Return whether the predicted answer is one of the question's options."""
         return self._option_index(example) is not None
 
     def text(self, example: TableExample) -> str:
@@ -184,7 +187,10 @@ class Passages(AnswerMetric[TableExample]):
 
 
 class HybridAnswers(AnswerMetric[TableExample]):
-    """Exact match and F1 of texts, and Hits@k of ranked cells, as for PointR."""
+    """Metrics of HybridQA: exact match and F1 of texts, and Hits@k of ranked cells.
+
+    Hits@k is computed as for PointR, a model that ranks cells.
+    """
 
     ranks = True
 
@@ -206,7 +212,10 @@ class HybridAnswers(AnswerMetric[TableExample]):
 
 
 def texts_of(answers: Mapping[str, SystemAnswer], names: Iterable[str]) -> dict[str, str]:
-    """Join the answer texts of each question by spaces, by question id, for the ids in `names`."""
+    """Join the predicted texts of each question to one text: {question id: text}.
+
+    Only the questions in `names` are used.
+    """
     return {name: " ".join(answers[name].texts) for name in names if name in answers}
 
 
@@ -257,5 +266,8 @@ def score_reading(
 
 
 def _drop_empty(references: Sequence[str]) -> tuple[str, ...]:
-    """Remove reference answers that are empty after normalization. If all are empty, return one empty answer."""
+    """Remove reference answers that are empty after normalization, such as "the".
+
+    If none remains, return one empty answer.
+    """
     return tuple(text for text in references if normalize_answer(text)) or ("",)

@@ -57,7 +57,10 @@ class ScaledAnswers(AnswerMetric[ScaledExample]):
 
 
 def _readings(items: Sequence[str], scale: str) -> list[str]:
-    """Return the possible texts of an answer. A number without a scale may also be a share."""
+    """Return the texts that a predicted answer may mean, of which the best match is scored.
+
+    A number without a scale may also be a share.
+    """
     texts = [join_items(items, scale)] if items else []
     if len(items) == 1 and not scale and "%" not in items[0] and is_number(items[0]):
         number = to_number(items[0])
@@ -66,7 +69,7 @@ def _readings(items: Sequence[str], scale: str) -> list[str]:
 
 
 def join_items(items: Sequence[str], scale: str) -> str:
-    """Join the sorted items of an answer by spaces, with numbers multiplied by the scale."""
+    """Convert an answer to the official text form: sorted items, numbers times the scale."""
     texts = []
     for item in sorted(items):
         number = to_number(item) if is_number(item) else None
@@ -89,7 +92,7 @@ def score_pair(predicted: str, gold: str) -> tuple[float, float]:
 
 
 def normalize_words(text: str) -> str:
-    """Normalize each word of a text: a number to its value, other words as for HybridQA."""
+    """Normalize the words of a text: numbers to their values, other words as for HybridQA."""
     words: list[str] = []
     for token in text.split(" "):
         word = token if is_number(token) else normalize_answer(token)

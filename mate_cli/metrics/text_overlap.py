@@ -87,14 +87,19 @@ class Descriptions(FreeTexts):
     lowercase = True
 
     def score(self, examples: Mapping[str, Any]) -> dict[str, float]:
-        """Compute BLEU and ROUGE as `FreeTexts` does, and the mean PARENT over all questions and by subset."""
+        """Compute BLEU, ROUGE and PARENT over all questions. PARENT is also averaged by subset.
+
+        BLEU and ROUGE are those of `FreeTexts`.
+        """
         texts = texts_of(self.answers, examples)
         scores = {name: parent_score(texts.get(name, ""), example) for name, example in examples.items()}
         return super().score(examples) | average_by_part(scores, examples, PARENT.name)
 
 
 class BenchAnswers(AnswerMetric[TableExample]):
-    """The score of TableBench: exact match, exact match up to 10 %, or ROUGE-L, depending on the type of the question.
+    """Metric of TableBench, whose definition depends on the type of the question.
+
+    It is exact match, exact match up to 10 %, or ROUGE-L.
 
     The exact match compares normalized texts, and whole numbers by value. The script of the authors rounds the means of
     the types to two digits before it averages them.
@@ -117,7 +122,9 @@ class BenchAnswers(AnswerMetric[TableExample]):
 
 
 def is_equal(prediction: str, reference: str, tolerance: float = 0.0) -> bool:
-    """Return whether two normalized texts are equal, or are whole numbers within a relative tolerance.
+    """Return whether a prediction equals a reference, with a tolerance for whole numbers.
+
+    Both texts are normalized.
 
     Args:
         prediction: predicted text.
@@ -199,7 +206,10 @@ def split_words(text: str) -> list[str]:
 def _overlap(
     prediction: Sequence[str], reference: Sequence[str], words: Collection[str], n: int
 ) -> tuple[float, float]:
-    """Compute PARENT's precision and recall of n-grams, where 0 is `SMALLEST` if n is greater than 1."""
+    """Compute precision and recall of n-grams as defined by PARENT.
+
+    PARENT also credits n-grams from the table. For n greater than 1, a value of 0 becomes `SMALLEST`.
+    """
     counts, gold = (Counter(zip(*(text[i:] for i in range(n)), strict=False)) for text in (prediction, reference))
     weights = {ngram: sum(word in words for word in ngram) / n for ngram in (*counts, *gold)}
     common = {ngram: min(1, gold[ngram] / count) for ngram, count in counts.items()}

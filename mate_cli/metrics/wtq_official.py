@@ -53,7 +53,7 @@ class Item:
 
     @property
     def key(self) -> object:
-        """The key for removing duplicates: items with the same key are treated as one item."""
+        """Value by which items are compared, so that duplicate items count once."""
         return next(value for value in (self.number, self.date, self.text) if value is not None)
 
     def agrees(self, item: Item) -> bool:
@@ -161,7 +161,10 @@ def _read_number(text: str) -> float | None:
 
 
 def _integer(text: str) -> int:
-    """Parse an integer as Python 2 did: with spaces after the sign, without underscores."""
+    """Parse an integer by the rules of Python 2, which the official evaluator uses.
+
+    Spaces after the sign are allowed, underscores are not.
+    """
     return int(_SIGN_APART.sub(r"\1", text.replace("_", "?")))
 
 

@@ -46,7 +46,7 @@ of few columns of a table's tokens, a row one of many rows.
 
 @dataclass(frozen=True)
 class NetworkFlow:
-    """The attention flow of one network: the share of attention on each type of token.
+    """Mean attention of one network on each type of token, from `analysis=attention_flow`.
 
     Args:
         name: name of an inner network, empty for the network itself.
@@ -143,7 +143,7 @@ def flow_views(network: NetworkFlow) -> Iterator[View]:
 
 
 def ratio_cells(network: NetworkFlow, panel: str, target: str) -> tuple[ViewCell, ViewCell]:
-    """Build two table cells: the ratio of attention to uniform attention, and attention in percent.
+    """Build two table cells for a token type: attention relative to uniform, and in percent.
 
     The first cell is empty if the uniform attention is 0.
 
@@ -217,7 +217,7 @@ def flow_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def first_flows(group: Configuration) -> Iterator[View]:
-    """Yield the attention flow tables of the first run of a configuration that has been analyzed."""
+    """Yield the attention tables of a configuration's first run that has been analyzed."""
     for network in next((flows for run in group.runs if (flows := read_flows(run.folder))), ()):
         for view in flow_views(network):
             yield replace(view, title=f"{group.label}: {view.title[0].lower()}{view.title[1:]}")

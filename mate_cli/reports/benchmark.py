@@ -80,7 +80,7 @@ class BenchmarkResults:
 
     @property
     def variants(self) -> list[str]:
-        """Names of all benchmarked variants, in the order of the record."""
+        """Names of all measured implementations (variants), in the order of the record."""
         return list(dict.fromkeys(name for measurements in self.cases.values() for name in measurements))
 
 
@@ -97,12 +97,14 @@ def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:
 
 
 def measured_figures(run: LoadedRun) -> dict[str, float]:
-    """Return the measurements of a benchmark record, without values that describe the machine."""
+    """Return the measurements of a benchmark run, without facts about the machine."""
     return {name: value for name, value in run.metrics.items() if not name.startswith("machine/")}
 
 
 def parse_results(run: LoadedRun) -> BenchmarkResults | None:
-    """Group the measurements of a benchmark by input batch, and add ratios to reference variants.
+    """Group the measurements of a benchmark run by input batch, and add speedups to them.
+
+    Speedups are relative to reference variants.
 
     Measurements are named `kind/variant/shape/tokens/batch/direction/figure`. Return None if no name has this form.
     """
@@ -125,7 +127,9 @@ def parse_results(run: LoadedRun) -> BenchmarkResults | None:
 
 
 def add_ratios(measured: Mapping[str, dict[str, float]], peak: float | None) -> None:
-    """Add the speedup over reference variants and the share of the peak speed to each measurement.
+    """Add each variant's speedup over reference variants, and its share of the peak speed.
+
+    The peak speed is that of matrix products on the same machine.
 
     Args:
         measured: measurements by variant, modified in place.
@@ -223,7 +227,7 @@ def case_table(results: BenchmarkResults, case: BenchmarkCase) -> View:
 
 
 def list_skipped(results: BenchmarkResults, case: BenchmarkCase) -> Iterator[str]:
-    """Yield a sentence for each variant that was not run, with the reason.
+    """Yield the reason for each implementation (variant) that was not measured, as a sentence.
 
     The direction (forward, or forward and backward) is named if the variant was run in the other direction.
     """

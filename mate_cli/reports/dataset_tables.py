@@ -86,7 +86,10 @@ def _count_table(
 
 
 def _sizes(report: CheckReport) -> Table:
-    """Build a table of a dataset's input sizes: percentiles, means, and means that papers report."""
+    """Build the table of input sizes of a dataset, with percentiles and means by measure.
+
+    Means that papers report are added.
+    """
     heads = [*({50: "median", 100: "largest"}.get(level, f"{level} %") for level in LEVELS), MEAN]
     rows = {name: [row[level] for level in (*LEVELS, MEAN)] for name, row in report.percentiles.items()}
     for paper in (paper for paper in report.papers if "means" in paper):
@@ -102,7 +105,7 @@ def _shares(shares: Mapping[str, Mapping[str, float]]) -> Table:
 
 
 def _number_table(head: str, columns: Iterable[str], rows: Mapping[str, Sequence[float | None]], form: str) -> Table:
-    """Build a table of numbers, in which None is printed as a dash."""
+    """Build a `rich` table of numbers. A missing number (None) is shown as a dash."""
     table = Table(head, *(Column(name, justify="right", no_wrap=len(name) < WRAPPED) for name in columns))
     for name, numbers in rows.items():
         table.add_row(name, *(NOTHING if number is None else f"{number:{form}}" for number in numbers))

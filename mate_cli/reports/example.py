@@ -59,7 +59,7 @@ def print_example(example: TableExample, encoded_cells: Collection[Place], conso
 
 
 def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of each line that describes an example, such as ("question", question text)."""
+    """Yield (name, text) of the lines shown about an example: id, question, answer and more."""
     answer, statement = example.answer, example.answer is not None and example.answer.label is not None
     yield "example", example.example_id + f"  ({', '.join(example.subsets)})" * bool(example.subsets)
     for number, question in enumerate(example.history, start=1):
@@ -92,7 +92,7 @@ def _describe_target(answer: Answer) -> str:
 
 
 def print_cut(text: str, console: Console) -> None:
-    """Print a description of how much of the table was truncated."""
+    """Print how many cells, rows and columns of a table were truncated."""
     console.print(Text.assemble(("cut       ", "bold"), text), soft_wrap=True)
     console.print()
 
@@ -153,7 +153,7 @@ def print_tokens(
 
 
 def score_text(tokens: KeptTokens, token: int) -> Text:
-    """Format the relevance score of a token, or without a score whether pruning keeps the token."""
+    """Format a token's relevance score, or without a score the decision of pruning as text."""
     text = "kept" if tokens.kept[token] else "left out"
     if tokens.scores is not None and (tokens.in_table[token] or not tokens.kept[token]):
         text = f"{tokens.scores[token]:.2f}"
@@ -177,7 +177,7 @@ Tables with more columns than fit are split.
 
 
 def table_views(example: TableExample, encoded_cells: Collection[Place], width: int) -> Iterator[Table]:
-    """Yield the table of an example in parts, which are split by columns to fit the terminal.
+    """Yield the table of an example as terminal tables that each show some of the columns.
 
     Args:
         example: example to show.
@@ -229,7 +229,7 @@ def _shown_rows(example: TableExample) -> list[int]:
 
 
 def _marks(example: TableExample, encoded_cells: Collection[Place]) -> dict[Place, list[str]]:
-    """Return the marks of each printed table cell, such as "✂" if truncated, by (row, column)."""
+    """Return symbols to show in each table cell, such as "✂" if the cell was truncated."""
     answer_marks, table = _found(example), example.table
     return {
         (r, c): [
@@ -244,7 +244,7 @@ def _marks(example: TableExample, encoded_cells: Collection[Place]) -> dict[Plac
 
 
 def _found(example: TableExample) -> dict[Place, str]:
-    """Return the mark of each answer cell: "●" if it contains the answer, "○" if it only links to it."""
+    """Return {cell: "●"} for cells that contain the answer, and "○" if they only link to it."""
     answer = example.answer
     if answer is None:
         return {}
@@ -300,7 +300,9 @@ class KeptTokens:
         return float(table_scores.min()), float(table_scores.max())
 
     def style(self, token: int) -> Style:
-        """Return the text style of a token. The background is stronger for higher relevance scores.
+        """Return the text style that shows a token's relevance score, or that it was pruned.
+
+        The background is stronger for higher scores.
 
         Args:
             token: index of the token.
@@ -314,7 +316,7 @@ class KeptTokens:
         return style + shade((float(self.scores[token]) - low) / ((high - low) or 1.0))
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield (name, text) of each line that describes the pruning: token counts and score ranges."""
+        """Yield (name, text) of the lines shown about pruning: token counts and score ranges."""
         text = f"{self.kept.sum():,} of {plural(len(self.kept), 'token')}"
         if self.in_answer.any():
             text += f"; of the answer {(self.kept & self.in_answer).sum():,} of {self.in_answer.sum():,}"
@@ -368,7 +370,10 @@ def print_kept(tokens: KeptTokens, pieces: Sequence[str], console: Console) -> N
 
 
 def _lines(tokens: KeptTokens) -> Iterator[tuple[str, int, list[int]]]:
-    """Yield the name, the table row number and the token positions of each line to print."""
+    """Yield (name, row number, token positions) of each table row, to print it on a line.
+
+    Question and header also have a line each.
+    """
     for (kind, row), positions in groupby(
         range(len(tokens.kept)), lambda position: (tokens.kinds[position], int(tokens.rows[position]))
     ):

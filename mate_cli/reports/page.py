@@ -105,7 +105,7 @@ def breakable(text: str) -> Markup:
 
 
 def compact_row(row: Row) -> list[Any]:
-    """Convert a table row to a short JSON list for the page's script: row label, CSS class, cells.
+    """Convert a table row to a short JSON list [label, CSS class, cells] for page scripts.
 
     Trailing empty values of a cell are omitted.
     """
@@ -130,7 +130,7 @@ SCRIPTS = ("memory.js", "later.js", "sort.js", "page.js", "runs.js", *CHARTS)
 
 
 def write_page(report: Report, file: Path) -> Path:
-    """Write the HTML page of a comparison to a file atomically, and return the file's path.
+    """Write the HTML page of a comparison to `file`, and return the path of the page.
 
     Raises:
         RunError: the file cannot be written.

@@ -69,7 +69,7 @@ def print_warnings(warnings: Sequence[str], console: Console) -> None:
 
 
 def main_views(section: ReportSection, report: Report) -> Sequence[View]:
-    """Select the tables of a report section that the brief terminal report shows.
+    """Select the tables of a report section for the brief report in the terminal.
 
     If the section is "results", the tables with the main metric are selected, one per block. Configurations that these
     tables lack, such as systems scored only on test, get the first table that contains them. All tables of other
@@ -88,7 +88,10 @@ def main_views(section: ReportSection, report: Report) -> Sequence[View]:
 
 
 def brief_view(view: View, report: Report) -> View:
-    """Remove most published results from a table for the brief terminal report."""
+    """Remove published results from a table, except the best result of each compared network.
+
+    The brief report in the terminal shows the remaining rows.
+    """
     models = {run.setting("model") for run in report.runs}
     papers = [row for row in view.rows if row.kind == "published"]
     model_by_label = {row.label: row.model for row in reversed(report.published) if row.model in models}

@@ -51,7 +51,7 @@ class Column:
 
 @dataclass(frozen=True)
 class ViewCell:
-    """A table cell of a report: its text, and optionally a number, spread, interval and mark.
+    """A cell of a report table: its text and, for numbers, its value, spread and emphasis.
 
     Args:
         text: displayed text.
@@ -112,7 +112,7 @@ class Row:
 
     @property
     def style(self) -> str:
-        """CSS class of the table row on an HTML page."""
+        """CSS class that styles the table row on an HTML page."""
         if self.kind == "bound":
             return "nothing"
         return "significant" if any(cell.mark in ("better", "worse") for cell in self.cells) else self.kind
@@ -120,7 +120,7 @@ class Row:
 
 @dataclass(frozen=True)
 class View:
-    """A table of a report, or figures of a report, or both.
+    """Renderer-independent table of a report, possibly with figures below the table.
 
     Args:
         title: title above the table.
@@ -148,12 +148,12 @@ class View:
 
     @property
     def heading(self) -> str:
-        """Title of the table, followed by `detail` if it is not empty."""
+        """Title of the table, with the description `detail` if there is one."""
         return " · ".join(filter(None, (self.title, self.detail)))
 
     @property
     def marks(self) -> frozenset[Mark]:
-        """All marks, such as "best", in the cells of the table."""
+        """Types of emphasis in the cells of the table, such as "best", to explain them in a legend."""
         return frozenset(cell.mark for row in self.rows for cell in row.cells)
 
     def only(self, places: Sequence[int]) -> View:
@@ -166,7 +166,7 @@ class View:
         return replace(self, columns=tuple(self.columns[position] for position in places), rows=tuple(rows))
 
     def spans(self, level: int) -> list[tuple[str, int]]:
-        """Return (group name, number of columns) of the column groups in one heading line.
+        """Return (title, number of columns) of the column groups in one line of headings.
 
         Args:
             level: index of the heading line, 0 for the widest groups.
@@ -176,19 +176,22 @@ class View:
 
     @property
     def levels(self) -> int:
-        """Number of heading lines for column groups, above the line of column titles."""
+        """Number of heading lines with titles of column groups, above the column titles."""
         return max((len(column.groups) for column in self.columns), default=0)
 
     @cached_property
     def widest_ends(self) -> list[float]:
-        """Largest absolute interval end in each column, 0 for columns without intervals."""
+        """Largest absolute end of the intervals in each column, to scale their drawing.
+
+        It is 0 for columns without intervals.
+        """
         columns = zip(*(row.cells for row in self.rows), strict=True)
         reach = [[abs(end) for cell in cells for end in cell.ends or ()] for cells in columns]
         return [(max(limits) or 1.0) if limits else 0.0 for limits in reach]
 
     @cached_property
     def reach(self) -> float:
-        """Largest value among the bars, whiskers and dots of the table, which determines the axis scale.
+        """Largest value that the bars, error bars and dots of the table reach, to scale the axis.
 
         The value is 1 without any.
         """
@@ -198,7 +201,7 @@ class View:
 
     @cached_property
     def highest(self) -> float:
-        """Upper end of the axis of the bars, at least the largest value.
+        """Upper end of the axis on which the table's bars are drawn.
 
         A value above ten is rounded up to a multiple of ten.
         """
@@ -237,7 +240,9 @@ class ReportSection:
 
     @property
     def tables(self) -> tuple[View, ...]:
-        """Tables of the section, without those whose numbers other tables repeat.
+        """Tables of the section for renderers without bars and figures.
+
+        Tables whose numbers other tables repeat are omitted.
 
         Renderers that draw no bars and figures show these views.
         """
@@ -245,7 +250,7 @@ class ReportSection:
 
     @property
     def visible_notes(self) -> tuple[str, ...]:
-        """Notes on the section's tables, or on the reason why tables are missing."""
+        """Notes of the section. Empty if the section has tables, but none of them is shown."""
         return self.notes if self.tables or not self.views else ()
 
     @property

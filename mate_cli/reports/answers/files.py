@@ -65,7 +65,7 @@ def _cells(answer: TableAnswerResult) -> Iterator[tuple[int, str, str]]:
 
 
 def entry(answered: TableAnswerResult) -> dict[str, Any]:
-    """Convert the answer to one question to JSON-serializable values.
+    """Convert an answered question with its table cells to a JSON object for an answers file.
 
     Rows are numbered from 1 below the header.
     """

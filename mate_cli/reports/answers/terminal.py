@@ -47,7 +47,7 @@ def print_session(session: Session, console: Console) -> None:
 
 
 def summary_text(session: Session) -> str:
-    """Describe a series of answers: how many questions were answered, how many are unsure, and the speed.
+    """Summarize a `mate predict` session: numbers of answered and unsure questions, and speed.
 
     A line per skipped file precedes these two lines.
     """
@@ -259,7 +259,7 @@ def numeric_columns(answered: TableAnswerResult, shown: TableWindow) -> list[boo
 
 
 def pick_neighbours(wanted: Sequence[int], size: int, most: int) -> list[int]:
-    """Select at most `most` of `size` indices: the wanted indices, then their nearest neighbors.
+    """Select at most `most` row or column indices to show: the wanted indices and neighbors.
 
     If no index is wanted, or all indices fit, the first `most` indices are selected.
 
@@ -280,7 +280,7 @@ def pick_neighbours(wanted: Sequence[int], size: int, most: int) -> list[int]:
 
 
 def _with_gaps(indices: Sequence[int], size: int) -> tuple[int | None, ...]:
-    """Insert None into a list of increasing indices wherever indices are missing.
+    """Insert None where increasing indices have a gap, to mark hidden rows or columns.
 
     If only a single index is missing, insert that index.
     """
@@ -316,7 +316,10 @@ def shorten(text: str, most: int = 200) -> str:
 
 
 def rate_certainty(answered: TableAnswerResult) -> Literal["none", "unsure", "given"]:
-    """Classify an answer as `none` (missing), `unsure` (confidence below `EVEN`) or `given`."""
+    """Classify an answer as missing ("none"), low in confidence ("unsure") or "given".
+
+    A confidence is low if it is below `EVEN`.
+    """
     if answered.failure or answered.abstained or not (answered.cells or answered.verdict or answered.answer):
         return "none"
     return "unsure" if answered.confidence is not None and answered.confidence < EVEN else "given"

@@ -28,7 +28,9 @@ from mate_cli.runs.record import NOT_TRAINED
 
 
 def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
-    """Merge question sets, which list the scored questions by split, if they agree on shared splits.
+    """Merge the sets of scored questions of several runs if they are equal on common splits.
+
+    A set maps each split to the number and hash of its questions.
 
     Returns:
         The merged set of each input, in the order of the inputs. Inputs with the same merged set get the same object,
@@ -51,7 +53,7 @@ def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
 
 
 def pool_question_sets(sets: Iterable[QuestionSet]) -> QuestionSet:
-    """Return the question set of a whole cross-validation, which joins the questions of all folds.
+    """Join the question sets of all folds of a cross-validation to one question set.
 
     Question sets that all folds share, such as test, count once.
     """
@@ -66,7 +68,9 @@ def pool_question_sets(sets: Iterable[QuestionSet]) -> QuestionSet:
 
 
 def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
-    """Name question sets by their dataset, with the number of questions if several sets differ.
+    """Return a title for each question set: the dataset, and its size if the sets differ.
+
+    The size is the number of questions per split.
 
     Sets that are the same object get the same name.
     """
@@ -92,7 +96,7 @@ def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
 def split_by_settings(
     runs: list[LoadedRun], ignored: tuple[str, ...] = SEED_REPEAT_KEYS
 ) -> list[tuple[dict[str, str], list[LoadedRun]]]:
-    """Group runs with equal settings. Ignored settings, such as the seed, may differ within a group.
+    """Group runs whose settings are equal, except for ignored settings such as the seed.
 
     Stages replaced by finished runs count as equal if those finished runs differ only in ignored settings.
 
@@ -118,7 +122,7 @@ def split_by_settings(
 
 
 def settings(run: LoadedRun, ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> dict[str, str]:
-    """Return the configuration and code hashes of a run as text by dotted key.
+    """Return {dotted key: value} of a run's configuration, together with hashes of its code.
 
     Ignored keys are omitted. If the run has no config.yaml, the settings are its overrides.
     """
@@ -127,7 +131,7 @@ def settings(run: LoadedRun, ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> dic
 
 
 def load_reused_configs(run: LoadedRun) -> dict[str, Mapping[str, str]]:
-    """Read the configurations of the finished runs that replace stages of a run.
+    """Read the configurations of finished runs that were reused as stages of a pipeline run.
 
     Returns:
         The flat configuration of each readable run, by the key that contains the path of the run.
@@ -217,7 +221,9 @@ class Configuration:
         return summary
 
     def _count_questions(self, metric: MetricName) -> int | None:
-        """Return the number of questions on which a metric was computed, summed over all folds.
+        """Return the number of questions over which a metric of this configuration is averaged.
+
+        All cross-validation folds together are counted.
 
         Return None if the number is unknown, or differs between runs on the same questions.
         """
@@ -284,7 +290,7 @@ class Configuration:
 
     @cached_property
     def names(self) -> Mapping[str, MetricName]:
-        """Parsed names of all metrics that the runs have recorded, by full name, except baseline metrics."""
+        """Parsed names of the metrics that the runs recorded, except metrics of baselines."""
         return {full: name for run in self.counted for full, name in run.names.items() if not name.baseline}
 
 
@@ -314,7 +320,7 @@ def join_folds(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
 
 
 def mean_over_folds(scores: Sequence[Score]) -> float:
-    """Compute the mean score of all cross-validation folds, weighted by their numbers of questions."""
+    """Average the scores of all cross-validation folds, weighted by their question counts."""
     if len(scores) == 1:
         return float(scores[0])
     weights = [score.questions or 1 for score in scores]

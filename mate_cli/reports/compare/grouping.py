@@ -51,7 +51,9 @@ def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> lis
 
 
 def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
-    """Split runs with equal settings into groups that were scored on the same questions.
+    """Split runs of one configuration into groups with comparable scores.
+
+    Runs of a group were scored on the same questions.
 
     Each cross-validation fold is split separately. Runs without scores join the first group.
     """
@@ -66,7 +68,7 @@ def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
 
 
 def assign_ranking_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
-    """Assign configurations to blocks. Configurations of one block were scored on equal questions.
+    """Assign each configuration to the block of configurations with comparable scores.
 
     A block contains the configurations of a dataset that were scored on the same questions, so their scores are
     comparable.

@@ -30,7 +30,7 @@ MAX_LABELS = 3
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting whose value differs between configurations.
+    """A setting that differs between configurations, with its values, to explain differences.
 
     Args:
         key: dotted key of the setting.
@@ -42,13 +42,13 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """All values of the setting in one line, as in `5e-05: mate and sat; 1e-05: tapas`."""
+        """Each value with its configurations, as in `5e-05: mate and sat; 1e-05: tapas`."""
         return "; ".join(f"{value}: {list_labels(names)}" for value, names in self.values.items())
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The settings of all configurations of one dataset and task.
+    """The settings of all configurations for one dataset and task, common and differing.
 
     Args:
         title: dataset and task.
@@ -64,7 +64,7 @@ class Comparison:
 
 
 def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
-    """Find the common and differing settings of configurations, for each dataset and task."""
+    """Compare the settings of configurations, separately for each dataset and task."""
     families: dict[str, list[Configuration]] = {}
     for group in groups:
         parts = (", ".join(sorted({run.setting(key) for run in group.runs} - {""})) for key in ("dataset", "task"))
@@ -76,7 +76,7 @@ def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
 
 
 def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
-    """Return the important settings that all configurations share, as text such as `lr=5e-05`."""
+    """Return important settings with equal values in all configurations, as `lr=5e-05`."""
     runs = [run for group in groups for run in group.runs]
     keys = OF_PIPELINES if any("system._target_" in run.config for run in runs) else TELLING
     size = shared_value(str(run.part("data").get("train", "")) for run in runs)
@@ -118,7 +118,7 @@ def differences(groups: Sequence[Configuration]) -> tuple[Difference, ...]:
 
 
 def values_of(group: Configuration) -> dict[str, str]:
-    """Return the settings of a configuration, joining different values of its runs by commas.
+    """Return the settings of a configuration as text by dotted key.
 
     Different values of its runs are joined by commas.
     """
@@ -142,7 +142,7 @@ def has_stage(key: str, settled: Mapping[str, str]) -> bool:
 
 
 def is_replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
-    """Return whether a configuration lacks a setting because it selects a class without this option.
+    """Return whether a setting is missing because another class without this option is used.
 
     Return False if the setting is itself the name of a class.
 
@@ -237,7 +237,7 @@ def describe_changes(first: Configuration, later: Configuration) -> list[str]:
 
 
 def setting_text(key: str, value: str) -> str:
-    """Format a setting as `key=value`, with only the last component of the key.
+    """Format a setting for display as `key=value`, with the last component of its key.
 
     A run or its checkpoint is shown by the name of its folder, a class by its name.
     """

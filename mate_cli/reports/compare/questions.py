@@ -111,7 +111,7 @@ def read_predictions(file: Path) -> Questions:
 
 
 def keep_scored(questions: Questions) -> Questions:
-    """Remove questions whose predictions have no scores, unless no prediction has scores."""
+    """Remove questions whose predictions were not scored, if other predictions were."""
     return {question: answer for question, answer in questions.items() if answer.scores} or questions
 
 
@@ -184,7 +184,7 @@ def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
 
 
 def _score_questions(questions: Questions, name: MetricName) -> Scored:
-    """Return the predictions that have a score for a metric, with the score.
+    """Return {question: (prediction, score)} for the questions that have the metric.
 
     The metrics `gold_em` and `gold_f1` are computed by a reader that is given the gold cell. Predictions without
     `gold_em` or `gold_f1` use `em` or `f1`.
@@ -211,7 +211,7 @@ def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, f
 
 
 def common_questions(mappings: Sequence[Mapping[ScoredQuestion, Any]]) -> list[ScoredQuestion]:
-    """Return the questions that all given mappings contain, in the order of the first mapping."""
+    """Return the questions that occur in all mappings, in the order of the first mapping."""
     first, *tail = mappings or [{}]
     return [question for question in first if all(question in mapping for mapping in tail)]
 
@@ -251,13 +251,13 @@ class Disagreement:
 
     @property
     def spread(self) -> float:
-        """Difference between the highest and the lowest score that a configuration has on the question."""
+        """Difference between the highest and the lowest score on the question."""
         scores = [answer.score for answer in self.answers]
         return max(scores) - min(scores)
 
     @property
     def pattern(self) -> tuple[tuple[str, bool], ...]:
-        """(label, success) of each configuration: whether the configuration succeeded on the question.
+        """Which configurations succeeded on the question, as (label, success) pairs.
 
         A configuration was successful if its score is nearer to the highest score than to the lowest score.
         """

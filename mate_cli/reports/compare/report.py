@@ -37,7 +37,7 @@ SILENT_SECONDS = 1800
 
 @dataclass(frozen=True)
 class Report:
-    """A comparison of runs: configurations, result tables, settings and significance tests.
+    """Result of `mate compare`: configurations of runs, result tables and significance tests.
 
     Args:
         folders: folders that were searched for runs.
@@ -127,7 +127,7 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
 
 
 def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[LoadedRun, ...], list[str]]:
-    """Select the runs to compare, for example without debug runs.
+    """Select the runs to compare by status, without benchmarks and debug runs.
 
     Benchmarks and runs whose status is not in `options.status` are excluded. Runs with `debug=` are excluded, too,
     unless `options.debug_runs` is set or all runs are debug runs.
@@ -242,7 +242,7 @@ def notes(groups: Sequence[Configuration], options: Options) -> list[str]:
 
 
 def collect_facts(groups: Sequence[Configuration], name: str) -> dict[str, set[str]]:
-    """Return the texts of a named fact in run records, with the labels of their configurations."""
+    """Collect a fact that runs recorded, such as the device: {text: configuration labels}."""
     labels_by_text: dict[str, set[str]] = {}
     for group in groups:
         for text in {clean(fact) for run in group.counted or group.runs if (fact := run.part("facts").get(name))}:

@@ -160,7 +160,7 @@ def notes(tests: Sequence[Difference], others: int) -> list[str]:
 
 
 def correct_p(tests: Sequence[Difference]) -> list[Difference]:
-    """Add p-values with Holm's correction for the number of tests in a comparison."""
+    """Return the tests with p-values that are corrected for the number of tests (Holm)."""
     joint = holm([test.joint_p for test in tests if test.joint_p is not None])
     return [
         replace(test, holm_p=p, joint_holm_p=None if test.joint_p is None else joint.pop(0))
@@ -183,7 +183,7 @@ def holm(values: Sequence[float]) -> list[float]:
 def find_groups(
     groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
 ) -> list[Configuration]:
-    """Find the configuration with a label, or the only one whose label contains all given words.
+    """Find the configuration that the user names by its label or by words of its label.
 
     If a pipeline and its stages match, configurations with the metric are preferred, and then the pipeline. If one
     configuration of each of several datasets matches, all of them are returned.
@@ -256,7 +256,7 @@ def compare_pair(
 
 
 def index_tables(questions: Iterable[ScoredQuestion]) -> np.ndarray:
-    """Return the index of each question's table, from 0.
+    """Map the table of each question to an integer index, for computations by table.
 
     A question of an old prediction file without table ids is a table of its own.
     """
@@ -274,7 +274,9 @@ def allows_bootstrap(tables: np.ndarray) -> bool:
 
 
 def effective_size(scores: Sequence[float], tables: np.ndarray) -> float:
-    """Compute the number of independent questions whose mean score is as uncertain as that of these questions.
+    """Compute the effective number of questions, because questions share tables.
+
+    The mean score of this number of independent questions would be equally uncertain.
 
     It is the number of questions divided by the design effect: the variance of the mean if whole tables are sampled,
     relative to the variance if questions are sampled. A design effect below 1 counts as 1.
@@ -297,7 +299,7 @@ def effective_size(scores: Sequence[float], tables: np.ndarray) -> float:
 
 
 def run_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, np.ndarray]:
-    """Return the score of each given question, for each run of a configuration.
+    """Return {run: scores [questions]} of a configuration for the given questions.
 
     Args:
         group: configuration of the runs.
@@ -311,7 +313,9 @@ def run_scores(group: Configuration, metric: str, questions: Sequence[ScoredQues
 def match_differences(
     scores: Mapping[LoadedRun, np.ndarray], others: Mapping[LoadedRun, np.ndarray]
 ) -> list[np.ndarray]:
-    """Compute the score differences per question between matching runs of two configurations.
+    """Pair the runs of two configurations by seed, and return their score differences.
+
+    Each pair has an array of differences per question.
 
     Two runs match if their seeds, and all settings that vary within either configuration, are equal. The result is
     empty if any run has no match or several.
@@ -409,7 +413,9 @@ def paired_bootstrap(
 
 
 def resample_means(sums: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Compute the mean over questions [resamples] of each bootstrap sample of tables.
+    """Sample tables with replacement, and compute the mean score of each bootstrap sample.
+
+    The result has the shape [resamples]. Each mean is over the questions of the sampled tables.
 
     Args:
         sums: [tables, 2] sum of the values of each table, and number of its questions.

@@ -109,7 +109,7 @@ def wilson_interval(share: float, questions: float) -> tuple[float, float]:
 
 
 def is_finite(value: float) -> bool:
-    """Return whether a number is neither NaN nor infinite, and its square does not overflow."""
+    """Return whether a number is finite and so small that its square does not overflow."""
     return math.isfinite(value) and abs(value) < MAX_VALUE
 
 

@@ -73,7 +73,7 @@ class ResultTable:
     published: tuple[ResultRow, ...] = ()
 
     def part_title(self, column: int) -> str:
-        """Return the question subset of a column with its size, as in `In-Table (22)`.
+        """Return the title of a column's question subset with its size, as in `In-Table (22)`.
 
         Args:
             column: index of the column.
@@ -88,18 +88,27 @@ class ResultTable:
 
     @property
     def one_split(self) -> bool:
-        """True if the table title names the only split, so that column headings name the question subset."""
+        """True if all columns are of one split, which the table title names.
+
+        Column headings then name the question subset.
+        """
         return len({column.split for column in self.columns}) == 1 and any(column.part for column in self.columns)
 
     @property
     def one_part(self) -> bool:
-        """True if the table title names the only question subset, so that column headings name the split."""
+        """True if all columns are of one question subset, which the table title names.
+
+        Column headings then name the split.
+        """
         first = self.columns[0]
         return {column.part for column in self.columns} == {first.part} and first.is_alone
 
     @property
     def one_score(self) -> bool:
-        """True if the table title names the only split and metric, so that column headings name the subset."""
+        """True if all columns are of one split and one metric, which the table title names.
+
+        Column headings then name the question subset.
+        """
         specs = {column.spec for column in self.columns}
         return self.one_split and not self.one_part and [spec.table.layout for spec in specs] == ["accuracies"]
 
@@ -121,7 +130,10 @@ class ResultTable:
 
     @cached_property
     def best(self) -> tuple[Summary | None, ...]:
-        """Best score of each column, None if no score is worse by more than sampling noise."""
+        """Best score of each column. None if all scores of the column are about equal.
+
+        Scores are about equal if no score is worse by more than sampling noise.
+        """
         return tuple(self._best(column, metric) for column, metric in enumerate(self.columns))
 
     def _best(self, column: int, metric: MetricName) -> Summary | None:
@@ -213,7 +225,7 @@ def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[
 def layout(
     groups: Sequence[Configuration], table: MetricTable, name: str, *, wide: bool
 ) -> Iterator[tuple[str, list[MetricName]]]:
-    """Yield the title and the metrics of each table that shows one type of metrics.
+    """Yield (title, metrics) of the tables that show the metrics of one `MetricTable`.
 
     Metrics of a type are split into several tables if question subsets make the table too wide.
 
@@ -283,7 +295,7 @@ def build(
 
 
 def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
-    """Remove pipeline stages whose scores all equal the scores of their pipeline."""
+    """Drop the rows of pipeline stages that only repeat the scores of their pipeline."""
     owners: dict[LoadedRun | None, Configuration] = {run: group for group in cells for run in group.runs}
     pipelines = {group: [owners.get(run.parent) for run in group.runs] for group in cells}
     return [

@@ -79,7 +79,7 @@ def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def best(report: Report) -> dict[str, Any]:
-    """Return the best configuration and its score as W&B summary values of a comparison.
+    """Return the best configuration and its score, for the summary of a W&B run.
 
     The result is empty if no configuration has the ranking metric.
     """
@@ -96,7 +96,9 @@ def sheets(report: Report) -> Iterator[Sheet]:
 
 
 def view_sheet(view: View, section: str) -> Sheet:
-    """Convert a report table to W&B columns, with spreads and interval ends as separate numbers.
+    """Convert a report table to a W&B table, whose cells are plain numbers or texts.
+
+    Spreads and interval ends become separate columns.
 
     Args:
         view: table to convert.
@@ -119,7 +121,7 @@ def view_sheet(view: View, section: str) -> Sheet:
 
 
 def row_kind(row: Row) -> str:
-    """Return the category of a table row: `ours`, not trained, or a type such as `published`."""
+    """Return the type of a table row, such as `published`, or `ours` for trained runs."""
     return row.kind or (NOT_TRAINED if row.label.endswith(UNTRAINED_MARK) else "ours")
 
 
@@ -129,7 +131,10 @@ def rounded_figure(value: float | None) -> float | None:
 
 
 def questions_sheet(report: Report) -> Sheet:
-    """Build a table of questions that the best configurations answer differently, with their answers."""
+    """Build the W&B table of questions on which the best configurations have different scores.
+
+    It contains their answers.
+    """
     groups = report.groups[:MAX_ASKED]
     metric = report.names.get(report.metric or "")
     cases = disagreements(groups, metric.full, MAX_QUESTIONS) if metric and metric.spec.is_share else ()

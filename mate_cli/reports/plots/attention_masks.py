@@ -70,9 +70,9 @@ def _draw(axes: Axes, name: str, mask: np.ndarray, kinds: Sequence[str], rows: S
 
 
 def _parts(kinds: Sequence[str], rows: Sequence[int]) -> tuple[list[int], list[str]]:
-    """Return the axis borders and the names of the question, the header and each table row.
+    """Return the borders and names of the token groups on the axes of an attention mask.
 
-    The number of borders exceeds the number of names by one.
+    Groups are the question, the header and each table row. The number of borders exceeds the number of names by one.
     """
     borders, labels = [0], []
     for (kind, row), tokens in groupby(zip(kinds, rows, strict=True)):

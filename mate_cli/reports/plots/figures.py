@@ -41,7 +41,10 @@ class Margins(NamedTuple):
 
 
 def read_margins(report: Report, block: str) -> list[Margins]:
-    """Read the score margins of the best comparable configurations, on test if available."""
+    """Read the score margins of pruning for the best configurations of a block.
+
+    Margins of the test split are preferred.
+    """
     for split in reversed(SPLITS):
         margins = []
         for index, group in enumerate(report.groups):

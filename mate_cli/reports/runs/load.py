@@ -79,7 +79,7 @@ class LoadedRun:
         return {clean(name): Score(value, self._count(name)) for name, value in values.items() if is_number(value)}
 
     def _count(self, metric: str) -> int | None:
-        """Return the number of questions on which a metric was computed, or None if it is unknown.
+        """Return the number of questions over which a metric was averaged, None if unknown.
 
         Records of older versions have no counts per metric. There, a share of all questions has the count of its split.
         """
@@ -92,7 +92,7 @@ class LoadedRun:
 
     @cached_property
     def names(self) -> dict[str, MetricName]:
-        """Parsed names of the run's final metrics, with the declarations of the metrics, by full name."""
+        """Parsed names of the final metrics of the run, by logged name."""
         return {name: self.parse(name) for name in self.metrics}
 
     def parse(self, full: str) -> MetricName:
@@ -101,7 +101,7 @@ class LoadedRun:
 
     @cached_property
     def questions(self) -> QuestionSet:
-        """The scored questions of each split, as `count:hash` by split."""
+        """The questions on which the run was scored, as `count:hash` by split."""
         return {key: str(entry) for key, entry in self.part("questions").items() if COUNTED.match(str(entry))}
 
     def text(self, key: str) -> str:
@@ -147,7 +147,7 @@ class LoadedRun:
 
 @dataclass(frozen=True)
 class LoadedRuns:
-    """All runs that were found below some folders, and warnings about unreadable files.
+    """Runs found in some folders, and warnings about unreadable files.
 
     Args:
         runs: runs in order of their folders.
@@ -340,7 +340,7 @@ def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
 
 
 def tidy_entry(value: object, most: int = MAX_PARTS) -> tuple[Any, str]:
-    """Limit an untrusted entry of a record to `most` items and to short texts.
+    """Limit the size of an untrusted record entry: at most `most` items with short texts.
 
     Returns:
         The limited entry, and a description of what exceeded a limit ("" if nothing).

@@ -45,7 +45,7 @@ class Cost(NamedTuple):
     write: Callable[[float], str]
 
     def of(self, group: Configuration) -> Summary | None:
-        """Summarize the cost over the runs of a configuration.
+        """Summarize a cost, such as peak memory, over all runs of a configuration.
 
         Return None if the cost was not measured (recorded as 0).
         """
@@ -104,7 +104,7 @@ def cost_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def cost_content(report: Report) -> Mapping[str, Any]:
-    """Return the scores and costs of all configurations for the page script that plots them.
+    """Return the data of the page's plot of scores against costs.
 
     Configurations without a score or without costs are omitted.
 
@@ -139,7 +139,7 @@ def cost_content(report: Report) -> Mapping[str, Any]:
 
 
 def number_pairs(summaries: Iterable[Summary | None]) -> dict[str, list[float]]:
-    """Return [center, spread] of each summary by its index as text. Summaries that are None are omitted.
+    """Convert summaries to {index: [center, spread]} for page scripts, without None.
 
     Centers have five significant digits, spreads have three.
     """
@@ -195,7 +195,7 @@ def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterat
 
 
 def published_rows(papers: Sequence[PublishedResult], metric: MetricName) -> Iterator[Row]:
-    """Yield a table row with score and training speed for each published result with the metric."""
+    """Yield a row with the published score and training speed of each paper's result."""
     for paper in papers:
         if summary := paper_cell(paper, metric.full):
             best_score = paper.best.get(metric.full)
@@ -238,7 +238,7 @@ class ScoredRun(NamedTuple):
 
 
 class SettingPanel(NamedTuple):
-    """An axis of the parallel coordinates plot of a sweep, for settings that vary together.
+    """Axis of a parallel coordinates plot, for one or more settings that vary together.
 
     Args:
         keys: dotted keys of the settings.
@@ -296,14 +296,19 @@ def find_varied(report: Report) -> list[str]:
 
 
 def score_runs(group: Configuration, metric: MetricName) -> list[ScoredRun]:
-    """Return the runs of a configuration that have a score. Scores that are shares are in percent."""
+    """Return the runs of a configuration with their scores, for plots of a sweep.
+
+    Fractions are in percent.
+    """
     scores = {run: metric.spec.scale * run.metrics[metric.full] for run in group.counted if metric.full in run.metrics}
     ignored = (*SEED_REPEAT_KEYS, "name")
     return [ScoredRun(group.label, settings(run, ignored), score) for run, score in scores.items()]
 
 
 def panels(runs: Sequence[ScoredRun]) -> list[SettingPanel]:
-    """Group the settings that differ between runs into axes. Settings that vary together share an axis.
+    """Determine the axes of a parallel coordinates plot: settings that differ between runs.
+
+    Settings that vary together share an axis.
 
     Returns:
         At most `MAX_PANELS` panels, the most important first. Empty for fewer than `MIN_RUNS` runs.
@@ -328,7 +333,7 @@ def panels(runs: Sequence[ScoredRun]) -> list[SettingPanel]:
 
 
 def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> float:
-    """Return the share (0 to 1) of the score variance that lies between groups of runs.
+    """Compute which share (0 to 1) of the score variance the grouping of runs explains.
 
     Args:
         places: group index of each run.
@@ -377,7 +382,7 @@ def draw_coordinates(
 
 
 def spread(values: Sequence[str]) -> list[float]:
-    """Return the position (0 to 1) of each run on a plot axis, given the runs' values of a setting."""
+    """Return the position (0 to 1) of each run on the axis of a setting."""
     shares = value_shares(values)
     return [shares[value] for value in values]
 
@@ -429,7 +434,7 @@ def value_shares(values: Sequence[str]) -> dict[str, float]:
 
 
 def number_of(value: str) -> float:
-    """Convert the value of a setting to a number, or to infinity if it is text."""
+    """Convert a setting to a number for a plot axis, or to infinity if it is text."""
     try:
         number = float(value)
     except ValueError:

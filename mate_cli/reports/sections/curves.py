@@ -275,7 +275,9 @@ def run_data(run: LoadedRun, log: RunLog, metrics: Sequence[MetricName]) -> dict
 
 
 def curve_times(curve: Curve, digits: int) -> list[list[float]]:
-    """Return the logged steps of a clock (epochs or seconds), and the clock's value at each step.
+    """Split (step, time) pairs into a list of steps and a list of times, both rounded.
+
+    Times are epochs or seconds.
 
     Args:
         curve: (step, time) pairs.

@@ -82,7 +82,7 @@ def error_column(name: str) -> Column:
 
 
 def shares(counts: ErrorCounts, names: Iterable[str]) -> list[ViewCell]:
-    """Build the table cells with the percentages of the error types `names`.
+    """Build one table cell per error type, with the percentage of this error.
 
     A cell is empty if its percentage is unknown.
     """
@@ -187,7 +187,7 @@ class WrongAnswer(NamedTuple):
 
 
 def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the incorrect answers of a single run, most confident first.
+    """Build the section of wrong answers of a single run, highest confidence first.
 
     Args:
         report: comparison of runs.

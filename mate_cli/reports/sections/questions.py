@@ -157,14 +157,17 @@ def answer_row(answer: ModelAnswer, question: ScoredQuestion, place: int) -> Map
 
 
 def is_link(answer: ModelAnswer, question: ScoredQuestion) -> bool:
-    """Return whether a correct answer is only a table cell that links to the passage with the answer."""
+    """Return whether a correct answer is a cell that links to the answer's passage.
+
+    The cell itself does not contain the answer.
+    """
     texts = {" ".join(text.lower().split()) for text in question.answers}
     predictions = (" ".join(text.lower().split()) for text, _ in answer.texts)
     return answer.score >= 1.0 and question.source == IN_PASSAGE.name and not any(text in texts for text in predictions)
 
 
 def verdict(score: float) -> Mapping[str, str]:
-    """Return the CSS class, the mark and the text that describe the correctness of an answer.
+    """Return how a page shows a score: CSS class, symbol, and text such as "partly correct".
 
     Args:
         score: score of the answer, from 0 to 1.

@@ -90,7 +90,7 @@ def result_view(table: ResultTable, *, wide: bool = False) -> View:
 
 
 def noise_notes(table: ResultTable) -> Iterator[str]:
-    """Yield notes on the 95 % interval of the first score of each split.
+    """Yield notes on the 95 % confidence interval of one score per split, as an example.
 
     The interval is Wilson's, with the effective number of questions if the runs have predictions, because questions
     about one table are not independent. No note is yielded if no score is a share.
@@ -206,7 +206,7 @@ def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def first_table(report: Report, groups: Members, kind: str) -> View | None:
-    """Build the table of question subsets for the first metric that has values for such subsets.
+    """Build the table of scores by question subset, for the first metric with such scores.
 
     The main metric is tried first. Return None if no metric has values.
 
@@ -251,12 +251,12 @@ MAX_LINES, MAX_SCORES, MAX_BARS = 3, 12, 30
 
 
 def blocks_of(report: Report) -> dict[str, str]:
-    """Return {block: dataset} for the blocks of comparable configurations, most runs first."""
+    """Return {block: dataset} of all blocks, which contain configurations to compare."""
     return {group.block: group.dataset for group in report.groups}
 
 
 def group_data(report: Report, place: int) -> dict[str, Any]:
-    """Return the label, index and block number of a configuration for page scripts.
+    """Return the label, index and block number of a configuration, for page scripts.
 
     Args:
         report: comparison of runs.

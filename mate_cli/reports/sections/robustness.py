@@ -66,7 +66,7 @@ def perturbation_views(
 
 
 def changes_of(paths: Sequence[Path], name: str, split: str, metric: str | None) -> tuple[str, np.ndarray, int] | None:
-    """Read the scores of questions before and after a perturbation, averaged over runs and seeds.
+    """Read the scores of a configuration's questions before and after a perturbation.
 
     Args:
         paths: run folders of a configuration.
@@ -97,7 +97,7 @@ def changes_of(paths: Sequence[Path], name: str, split: str, metric: str | None)
 
 
 def choose_score(scores: Mapping[str, float], metric: str | None) -> str:
-    """Return the name of the score to compare: of the given metric, else the question's main score.
+    """Choose which score of a question to compare: that of `metric`, else the main score.
 
     Args:
         scores: scores of a question, by name.

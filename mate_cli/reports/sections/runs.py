@@ -63,7 +63,7 @@ def runs_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def compact_run_rows(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -> Mapping[str, Any]:
-    """Convert table rows of runs to compact JSON values, which the page's script renders on demand.
+    """Convert the rows of runs to compact JSON, from which the page's script builds HTML.
 
     Each text is stored once in `texts`. The rows contain its index.
 
@@ -128,7 +128,7 @@ def run_row(run: LoadedRun, values: Mapping[str, str], report: Report, keys: Seq
 
 
 def score_texts(run: LoadedRun, metric: str | None) -> tuple[str, str] | None:
-    """Format the main metric of a run in full precision and as displayed, or return None without it."""
+    """Format a run's score in full precision and as displayed. Return None without a score."""
     score = run.metrics.get(metric or "")
     return None if score is None else (f"{score:.8g}", run.names[metric or ""].spec.text(score))
 
@@ -211,7 +211,7 @@ def settings_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
-    """Return the HTML template values for the settings of configurations of one dataset and task.
+    """Return the template values of the HTML table that compares settings.
 
     The values contain the common settings as text, and a row per setting that differs.
     """
@@ -232,7 +232,7 @@ def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
 
 
 def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
-    """Return the value of a setting in one configuration, and whether only this one has the value.
+    """Return a configuration's value of a differing setting, and whether the value is unique.
 
     Returns:
         The value, None if the configuration lacks the setting. True if at least three configurations are compared and
@@ -262,7 +262,7 @@ Pair = tuple[LoadedRun, LoadedRun]
 
 
 def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
-    """Return the differences between two runs: scores, settings, versions, data and answers.
+    """Build the section that compares two runs: scores, settings, versions, data and answers.
 
     Args:
         runs: first and second run.
@@ -325,7 +325,7 @@ def score_row(metric: MetricName, first: float | None, second: float | None) -> 
 
 
 def words_view(title: str, head: str, facts: Sequence[Mapping[str, str]]) -> View:
-    """Build a table of the named entries, such as settings, whose values differ between two runs.
+    """Build a table of settings or other texts that differ between two runs.
 
     Args:
         title: title of the table.
@@ -344,7 +344,7 @@ def word_columns(names: Iterable[str]) -> tuple[Column, ...]:
 
 
 def data_view(runs: Pair) -> View:
-    """Build a table of the example counts that differ between two runs."""
+    """Build a table of the numbers of examples that differ between the data of two runs."""
     counts = [{k: float(v) for k, v in run.part("data").items() if is_number(v)} for run in runs]
     keys = dict.fromkeys(key for numbers in counts for key in numbers)
     rows = []
@@ -410,7 +410,7 @@ def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rig
 
 
 def common_score(predictions: Sequence[Prediction], split: str, run: LoadedRun) -> str:
-    """Return the name of the most important score that all predictions have, else "".
+    """Return the most important score that all predictions have, by name, else "".
 
     The result is empty if there is none.
 
@@ -425,7 +425,7 @@ def common_score(predictions: Sequence[Prediction], split: str, run: LoadedRun) 
 
 
 def is_right(question: ScoredQuestion, prediction: Prediction, score: str) -> float:
-    """Return the correctness of a prediction as a score from 0 to 1.
+    """Return how correct a prediction is, from 0 to 1, by its recorded score if available.
 
     Args:
         question: question with its gold answers.

@@ -32,7 +32,7 @@ def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def difference_row(test: Difference, metric: MetricName) -> Row:
-    """Build the table row of the significance test of one configuration.
+    """Build the table row with the score difference of a configuration and its p-values.
 
     A significant difference is marked, and described as better or worse next to its p-value.
 
