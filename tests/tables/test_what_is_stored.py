@@ -175,6 +175,13 @@ SUMS = {
     "ringgit and sen": ("n,v\na,RM1\nb,RM2.50\n", 3.5, ""),
     "seats": ("n,v\na,12A\nb,14A\n", None, ""),
     "lines of a box": ("│ a │ b │\n├───┼───┤\n│ x │ 1 │\n│ y │ 5 │\n│ z │ 7 │\n", 13, ""),
+    "a description of pandas": (
+        "n,v\na,100\nb,70\nc,31\ncount,3\nmean,67\nstd,34.598\nmin,31\n25%,50.5\n50%,70\n75%,85\nmax,100\n",
+        201,
+        "",
+    ),
+    "a mean in Japanese": ("n,v\na,100\nb,70\nc,31\n平均,67\n", 201, ""),
+    "discounts": ("n,v\n10%,5\n25%,8\n50%,9\n75%,11\n", 33, ""),
     "a file's own rule": ("a|b\n---|---\n1|2\n3|4\n", 6, ""),
 }
 

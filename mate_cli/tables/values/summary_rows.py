@@ -19,9 +19,10 @@ _TOTAL = re.compile(rf"(?i)(?:grand|sub|overall|net)?[ -]?(?:{_SUM})\.?")
 _LIKE_TOTAL = re.compile(rf"(?i)\b(?:{_SUM})\b|(?:total|summ[ae]|gesamt|overall)\w*\Z|\A(?:all|ensemble|\**)\Z|\balt\Z")
 """Names of totals, and names that denote a total only if the row is a sum of other rows."""
 _STATISTIC = re.compile(
-    r"(?i)average|avg\.?|mean|durchschnitt|mittelwert|moyenne|promedio|mediane?|ø|varian[cz]e?|highest|lowest|stdev"
+    r"(?i)average|avg\.?|mean|durchschnitt|mittelwert|moyenne|promedio|mediane?|ø|varian[cz]e?|highest|lowest"
+    r"|m[eé]dia|gemiddelde?|średnia|ortalama|keskiarvo|átlag|průměr|среднее|медиана|平均[値值]?|평균|st\.?dev\.?"
     r"|(?:max|min)imum|(?:std\.?|standard)[ -]?(?:dev|abw)\w*\.?"
-    r"|(?P<name>max|min|mod|ran|cou|med|std|(?:n|sd)(?!\w))(?:im\w+|us|e|ge|nt|ia)?\.?"
+    r"|(?P<name>max|min|mod|ran|cou|med|std|(?:n|sd|q[13])(?!\w)|q[123]|(?:25|50|75) ?%)(?:im\w+|us|e|ge|nt|ia)?\.?"
 )
 """Names of statistics. Names in the group `name` may also denote something else."""
 MIN_ONE, MIN_DOUBT, MIN_ALONE, MIN_INSIDE, IN_COLUMNS = 3, 30, 10_000, 1_000_000, 50
@@ -144,6 +145,8 @@ def _find_kinds(number: Decimal, values: numpy.ndarray) -> set[str]:
     kinds = [("max", values.max()), ("min", values.min()), ("ran", numpy.ptp(values)), ("cou", len(values)), *spreads]
     kinds += [("mod", statistics.mode(values.tolist())), ("median", numpy.median(values)), ("med", values.mean())]
     kinds += [("n", len(values)), *(("var", spread**2) for _, spread in spreads)]
+    quartiles = enumerate(numpy.percentile(values, [25, 50, 75]), 1)
+    kinds += [(name, value) for n, value in quartiles for name in (f"q{n}", f"{25 * n}%", f"{25 * n} %")]
     return {kind for kind, value in kinds if abs(float(number) - value) <= 0.5000001 * _find_step(number)}
 
 
