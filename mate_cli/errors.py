@@ -76,9 +76,9 @@ class Interrupted(BaseException):
 
 
 def known_cause(error: BaseException) -> MateError | None:
-    """Return the `MateError` in an exception's chain of causes, or None.
+    """Return the `MateError` that is an exception or its cause, or None without a `MateError`.
 
-    Libraries such as Hydra wrap exceptions, so the chain of `__cause__` is searched.
+    Libraries such as Hydra wrap exceptions, so the whole chain of `__cause__` is searched.
     """
     cause: BaseException | None = error
     while cause and not isinstance(cause, MateError):

@@ -171,7 +171,7 @@ def is_reachable(address: str) -> bool:
 
 
 def check_machine(spec: RunSpec) -> None:
-    """Check that all ranks were started, and that this machine supports the devices and precisions.
+    """Check that this machine can run the configured ranks, devices and precisions.
 
     Raises:
         ConfigError: ranks are missing, or the device or precision is not available. The error names the key.

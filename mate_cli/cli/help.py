@@ -93,7 +93,9 @@ def command_help(config_name: str) -> str:
 
 
 def nearest_choice(group: str, name: str) -> str | None:
-    """Return the option of a config group whose name is most similar to `name`, or None.
+    """Return the option of a config group whose name is most similar to a mistyped name.
+
+    Return None without a similar option.
 
     Options that contain the name take precedence over options of similar spelling.
     """

@@ -30,9 +30,10 @@ _NO_MEMORY = re.compile(
 
 
 def find_known_error(error: BaseException) -> MateError | None:
-    """Return the `MateError` that an error is or wraps, or None.
+    """Return the `MateError` that explains an exception to the user, or None if unknown.
 
-    For a full or inaccessible disk and for too little memory, a new `MateError` with a hint is returned.
+    A `MateError` in the chain of causes is returned unchanged. For a full or inaccessible disk and for too little
+    memory, a new `MateError` with a hint is returned.
     """
     if mate_error := known_cause(error):
         return mate_error

@@ -129,7 +129,7 @@ def _refused_leaves(config: Mapping[str, Any], trust: Sequence[str]) -> Iterator
 
 
 def find_targets(value: object) -> Iterator[str]:
-    """Yield the `_target_`s of a configuration, at any depth."""
+    """Yield the dotted names in all `_target_` keys of a configuration, at any depth."""
     return (leaf for keys, leaf in find_leaves(value) if keys[-1:] == ("_target_",) and isinstance(leaf, str))
 
 

@@ -227,7 +227,9 @@ def _has_weights(init: Node) -> bool:
 
 
 def _count_examples(config: RunConfig, dataset: TableDataset, cost: Cost) -> None:
-    """Count the examples of each split, unless the data are yet to be downloaded.
+    """Count the examples of each split, and store the counts in `cost`.
+
+    Data that training will download first are not counted.
 
     Raises:
         MateError: the data are missing and cannot be downloaded.

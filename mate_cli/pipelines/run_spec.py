@@ -76,7 +76,10 @@ class Stage(RunConfig):
 
     @property
     def code(self) -> dict[str, str]:
-        """Hash of each user-defined code file of the stage by file name, {} for a reused run."""
+        """Hashes of the user-defined code and YAML files that the stage uses, by file name.
+
+        Empty for a reused run.
+        """
         return {} if self.run else {**self.conf, **hash_modules(find_targets(self.values()))}
 
     def values(self) -> dict[str, Any]:
@@ -122,7 +125,7 @@ class RunSpec:
 
     @property
     def code(self) -> dict[str, str]:
-        """Hash of each user-defined code file of the run and its stages, by file name."""
+        """Hashes of the user-defined code and YAML files of the run and its stages, by file name."""
         code = {**self.conf, **hash_modules(find_targets(self.system))}
         return {name: mark for part in (code, *(stage.code for stage in self.stages)) for name, mark in part.items()}
 

@@ -266,12 +266,10 @@ def predict_with_system(run: Run, system: System, done: Mapping[str, Run], confi
 
 
 def shared_folder(stage: Stage, console: Console) -> RunFolder:
-    """Return the folder of a stage that several runs share, after locking it unless it is finished.
+    """Return the run folder of a stage that several runs share, and lock an unfinished one.
 
-    Wait while another process trains it.
-
-    The folder is that of an existing run of the experiment with the same identity, else a new folder named by the
-    digest of the identity.
+    If another process is training the stage, wait until it ends. The folder is that of an existing run of the
+    experiment with the same identity, else a new folder named by the digest of the identity.
 
     Raises:
         RunError: the folder cannot be locked, or a run of the experiment is damaged.

@@ -200,7 +200,9 @@ def _record_fit(run: Run, parts: Parts, step: int, progress: FollowTraining) -> 
 
 
 def _prepare_weights(run: Run, parts: Parts, hardware: Hardware) -> None:
-    """Run the data-dependent initialization of new weights on the training device, and record it.
+    """Initialize the new weights of a network that depend on statistics of the training data.
+
+    The statistics are computed on the training device. Changes are recorded.
 
     Rank 0 measures the training split and broadcasts the results to the other ranks.
     """

@@ -161,7 +161,7 @@ def read_state(path: Path) -> Mapping[str, Any]:
 
 @contextmanager
 def wrap_resume_errors(path: Path | None, has_begun: Callable[[], bool]) -> Iterator[None]:
-    """Convert unexpected errors before the first step of a resumed run to `CheckpointError`.
+    """Raise `CheckpointError` for unexpected errors before the first step of a resumed run.
 
     The context manager surrounds training. Such an error usually means that the checkpoint does not fit the run.
 

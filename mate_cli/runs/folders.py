@@ -200,7 +200,10 @@ def _nearest_run(folder: Path, stage: str) -> Path | None:
 
 
 def _run_beside(path: Path) -> Path | None:
-    """Find the newest run whose path differs from `path` only in the first missing folder."""
+    """Find a run to suggest for a path that does not exist.
+
+    The path of this run differs from `path` only in the first missing folder. Of several runs, the newest is returned.
+    """
     ancestor = path
     while not ancestor.parent.is_dir():
         ancestor = ancestor.parent
@@ -343,7 +346,7 @@ def _read_lines(file: Path) -> Iterator[IndexedRun]:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove the folder of a run that was killed after writing only its lock."""
+    """Remove a run folder that contains only a lock, because its process was terminated."""
     with suppress(OSError):
         age = time.time() - folder.lstat().st_mtime
         if not folder.is_symlink() and not is_locked(folder) and age > ABANDONED_SECONDS:

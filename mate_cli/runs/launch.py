@@ -161,10 +161,10 @@ def _codes(workers: SubprocessContext) -> dict[int, int]:
 
 
 def _first_failure(workers: SubprocessContext, codes: Mapping[int, int]) -> int | None:
-    """Return the rank that failed first, or None.
+    """Return the rank whose process failed first and so caused all other failures.
 
     This is the rank that was ended by a signal, else the rank with the earliest error file. Later errors are
-    consequences: the connections of the remaining ranks to the failed rank break.
+    consequences: the connections of the remaining ranks to the failed rank break. Return None if no rank is found.
     """
     files = {rank: Path(file) for rank, file in workers.error_files.items() if Path(file).exists()}
     earliest = min(files, key=lambda rank: files[rank].stat().st_mtime_ns, default=None)
@@ -336,7 +336,9 @@ def _check_numbers(environment: Mapping[str, str], *names: str) -> None:
 
 
 def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
-    """Check that the number of started processes fits the configuration and this machine.
+    """Check that the number of started processes equals the configured number of ranks.
+
+    This machine must have enough GPUs or CPU cores for its processes.
 
     Args:
         hardware: configured numbers of devices and nodes.

@@ -30,7 +30,10 @@ Streams call the function before they write other output.
 
 
 def printable(text: str) -> str:
-    """Remove control characters, text direction marks and carriage returns from a text."""
+    """Remove characters that could control a terminal or change the direction of a text.
+
+    These are control characters, text direction marks and carriage returns.
+    """
     return text if text.isascii() and text.isprintable() else _STEERING.sub("", text)
 
 

@@ -126,7 +126,7 @@ class Completer:
         yield from (f"{prefix}{comma}{name}" for name in candidates if name.startswith(fragment))
 
     def _keys(self, prefix: str) -> Iterator[str]:
-        """Yield the completions of a partial key, such as `optimizer.l`.
+        """Yield the candidates for the completion of a partial key, such as `optimizer.l`.
 
         The candidates are groups and top-level keys, or the keys of the section before the last dot.
         """

@@ -269,9 +269,10 @@ class ChoiceKey:
 
 
 def choice_keys(command: str) -> list[ChoiceKey]:
-    """Return the configuration keys that the config group options of a command define.
+    """List the configuration keys that exist only with certain options of config groups.
 
-    Files with `@package _global_`, such as experiments, are excluded.
+    The options are in the config groups of `command`. Files with `@package _global_`, such as experiments, are
+    excluded.
     """
     homes: dict[str, list[str]] = {}
     meanings: dict[str, str] = {}

@@ -43,7 +43,10 @@ TEXT_KEYS = (
 
 
 def convert_arguments(arguments: Sequence[str]) -> list[str]:
-    """Quote free-text values for Hydra, and join the values of a repeated key to a list."""
+    """Convert the arguments of `mate predict`, such as questions, to Hydra overrides.
+
+    Free-text values are quoted, and the values of a repeated key are joined to a list.
+    """
     by_key: dict[str, list[str]] = {}
     other_arguments: list[str] = []
     for argument in arguments:
@@ -180,9 +183,9 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
 def answer_about_tables(
     opened: OpenTables, load: Callable[[], LoadedModel], say: Callable[[str], None], **options: Any
 ) -> Session:
-    """Answer all questions about tables with a model, by `answer_tables`.
+    """Answer all questions about opened tables with a model, by `answer_tables`.
 
-    The function is imported late, because its module imports torch.
+    `answer_tables` is imported late, because its module imports torch.
 
     Args:
         opened: tables and questions.

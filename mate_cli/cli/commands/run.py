@@ -42,7 +42,10 @@ def run_plain(arguments: Sequence[str]) -> int:
 
 
 def _trusted(value: str) -> list[str]:
-    """Split the value of `trust=` into modules. The value is a list `[a,b]` or one name."""
+    """Return the names of trusted modules in the value of `trust=`.
+
+    The value is a list `[a,b]` or one name.
+    """
     return value[1:-1].split(",") if value[:1] + value[-1:] == "[]" else [value]
 
 

@@ -234,7 +234,7 @@ def init_process_group(spec: RunSpec) -> Iterator[None]:
 
 
 def collect_fingerprint(spec: RunSpec) -> dict[str, str]:
-    """Return the settings, code hashes and package versions of a run, which all ranks must share."""
+    """Return the settings, code hashes and package versions that must be equal on all ranks."""
     from mate_cli.runs.identity import PLACES, RESULT_NEUTRAL_KEYS, filter_values, flat_keys, hash_package, value_text
     from mate_cli.runs.record import package_versions
 

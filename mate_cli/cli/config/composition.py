@@ -412,7 +412,7 @@ def warn_recipe_changes(overrides: Sequence[Override], whole: Composition) -> No
 
 
 def join_settings(stages: Sequence[Composition]) -> list[str]:
-    """Return all settings of a run's stages that differ from the defaults, as override texts.
+    """Join the settings of all stages that differ from the defaults to a list of overrides.
 
     A setting has no prefix `stages.NAME.` if all stages with its key have the same value.
     """

@@ -121,7 +121,7 @@ def _keys(detail: ErrorDetails, values: object) -> tuple[int | str, ...]:
 
 
 def find_section(schema: Any, keys: Sequence[int | str]) -> type[BaseModel] | None:  # noqa: ANN401 - a type, if any
-    """Return the schema class of a config section, or None if the path does not lead to a section.
+    """Return the pydantic class of a config section, or None if no section has this path.
 
     Args:
         schema: schema class of the whole configuration.
@@ -153,7 +153,10 @@ def _explain_value(key: str, details: Sequence[ErrorDetails]) -> str:
 
 
 def _kind(detail: ErrorDetails) -> str | None:
-    """Return the type that a pydantic error requires, such as "an integer", or None for other errors."""
+    """Return the expected type in a pydantic error, such as "an integer".
+
+    Return None for errors that are not about the type of a value.
+    """
     return KINDS.get(detail["type"], KINDS.get(detail["type"].partition("_")[0]))
 
 

@@ -236,7 +236,9 @@ def _missing_bracket(value: str) -> str:
 
 
 def _explain_list(setting: str, bracket: str, following: Sequence[str]) -> ConfigError:
-    """Return the error for a list value that the shell split at spaces, or that has no closing bracket.
+    """Return the error for an override whose list value lacks its closing bracket.
+
+    The shell may have split the list at spaces.
 
     Args:
         setting: override with the start of the list.

@@ -64,7 +64,7 @@ def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401
 
 
 def refuse(problems: Iterable[str], stage: str = "") -> None:
-    """Raise one `ConfigError` that lists all given problems, or return if the list is empty.
+    """Raise one `ConfigError` that lists all given problems, if there are any.
 
     Args:
         problems: error messages.

@@ -186,7 +186,10 @@ def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
 
 
 def reason_lines(jobs: Sequence[SweepJob]) -> Iterator[str]:
-    """Yield one line per status and reason, such as `jobs 2, 5 failed: out of memory`."""
+    """Describe why jobs of a sweep failed or ended early, one line per status and reason.
+
+    Example: `jobs 2, 5 failed: out of memory`.
+    """
     reasons: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if job.reason:

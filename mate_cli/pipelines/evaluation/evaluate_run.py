@@ -129,7 +129,7 @@ def save_perturbed(
 
 
 def _temporary_folder(folder: RunFolder) -> RunFolder:
-    """Create a temporary results folder, used if a run folder is not writable."""
+    """Create a temporary folder for results, because the run folder is not writable."""
     print(f"{folder.path} cannot be written, so these results are not saved", flush=True)
     _temporary_folders.append(TemporaryDirectory(prefix="mate_results_"))
     return RunFolder(Path(_temporary_folders[-1].name))

@@ -302,7 +302,9 @@ class LanguageModel:
         key: str | None,
         reached: threading.Event,
     ) -> Reply | Failure:
-        """Send one request with retries. Return a failure if the server rejects only this question.
+        """Send one request to the server, with retries.
+
+        Return a failure if the server rejects only this question.
 
         Args:
             session: session with the API key.

@@ -29,7 +29,7 @@ UNKNOWN = DatasetInfo("", "a dataset of its user", "other", "not known to mate",
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """A model to export with the facts about its training run that the model card shows.
+    """A model to export, with the facts about its training that the model card contains.
 
     Args:
         record: record of the run.
@@ -186,7 +186,10 @@ def _results(metrics: Mapping[str, float], counts: Mapping[str, int]) -> str:
 
 
 def _row(name: MetricName) -> str:
-    """Format a metric as table row: title, subset and logged name, as in `EM, In-Table (em/table)`."""
+    """Format the label of a metric in the table of results, as in `EM, In-Table (em/table)`.
+
+    The label consists of title, question subset (if any) and logged name.
+    """
     logged = "/".join(filter(None, [name.score, name.part]))
     return f"{name.spec.title}, {name.part_title} (`{logged}`)" if name.part else f"{name.spec.title} (`{logged}`)"
 

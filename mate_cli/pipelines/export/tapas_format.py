@@ -147,7 +147,7 @@ def _dot_options(bundle: Path) -> dict[str, Any]:
 
 
 def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
-    """Read the configuration of a TAPAS checkpoint, and add the defaults of `TapasConfig`."""
+    """Read and check a TAPAS configuration, and fill in missing values by `TapasConfig`."""
     from transformers import TapasConfig  # Imported late: the import is slow, and only TAPAS needs it.
 
     config = read_config(folder) if bundle is None else _of_bundle(bundle)

@@ -40,7 +40,7 @@ class OpenTables:
 
 @contextmanager
 def record_time(seconds: dict[str, float], name: str) -> Iterator[None]:
-    """Store the duration of the context in seconds as `seconds[name]`."""
+    """Measure the duration of the context, and store the duration as `seconds[name]`."""
     start = time.perf_counter()
     yield
     seconds[name] = time.perf_counter() - start
@@ -146,7 +146,7 @@ def check_some(items: Sequence[object] | Mapping[Path, object], skipped: Mapping
 
 
 def check_model(run: str | None, checkpoint: str | None) -> None:
-    """Check that a request names one model, and that this model is not a run with several stages.
+    """Check that either `run` or `checkpoint` is set, and that its model has a single stage.
 
     Raises:
         ConfigError: a run and a checkpoint are both specified or both missing.

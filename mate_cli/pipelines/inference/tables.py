@@ -268,7 +268,7 @@ def _text(selection: Selection, table: Table, text: str) -> str:
 
 
 def _truncation_notes(question: PreparedQuestion, numbers: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
-    """Return sentences about omitted rows and columns, and about truncated cells."""
+    """Explain in sentences which parts of a table were omitted or truncated for a question."""
     notes = list(question.view.notes)
     counts = dict(zip(TRUNCATION_COUNTS, numbers or (), strict=False))
     for kind, noun in (("shortened_cells", "cell"), ("dropped_columns", "column"), ("dropped_rows", "last row")):
