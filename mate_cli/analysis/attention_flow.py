@@ -141,7 +141,7 @@ class Flow:
         self.seen = []
 
     def content(self) -> dict[str, Any]:
-        """Return the mean fractions and the groups of attention heads as JSON-serializable values.
+        """Return the measured attention fractions as JSON-serializable values, for a file.
 
         Returns:
             `attention`: nested list [layers][heads][targets] of fractions. `uniform`: fraction per target under uniform
@@ -221,7 +221,7 @@ def target_kinds(batch: TableBatch, cls_id: int) -> Tensor:
 
 
 def target_shares(probabilities: Tensor, kinds: Tensor, sources: Tensor) -> Tensor:
-    """Compute the mean attention from source tokens to each type of key, [B, N, targets].
+    """Compute the mean attention of source tokens to each type of key token, [B, N, targets].
 
     Args:
         probabilities: attention probabilities of every attention head, [B, N, T, T].

@@ -103,7 +103,7 @@ class TransformersBert(nn.Module):
 
 
 class TransformersTapas(nn.Module):
-    """`TapasModel` of `transformers` with its default attention.
+    """Encoder to benchmark: `TapasModel` of `transformers` with its default attention.
 
     Row and column ids are clamped to the number of rows of the embedding tables of `TapasModel`.
     """

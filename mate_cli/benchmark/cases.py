@@ -35,7 +35,7 @@ Batches = Sequence[int | Literal["mixed"]]
 
 
 class Shape(NamedTuple):
-    """The shape of a synthetic table, which determines its row and column ids.
+    """Shape of a synthetic table: its rows and columns, and how cell lengths vary.
 
     Args:
         rows: function that returns the number of body rows for a number of tokens.

@@ -135,7 +135,7 @@ def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
 
 
 def count_flops(model: nn.Module, size: EncoderSize, batch: TableBatch, *, backward: bool) -> float:
-    """Compute the floating point operations of the dense layers and the attention of an encoder.
+    """Count the floating point operations of an encoder: dense layers and attention.
 
     Embeddings, normalization and activations are not counted.
 

@@ -136,11 +136,11 @@ class BenchmarkOptions(ABC):
 
     @property
     def longest_input(self) -> int:
-        """The maximum number of tokens of an input."""
+        """Number of tokens of the longest input that the benchmark measures."""
         return max([*self.lengths, self.max_tokens])
 
     def __iter__(self) -> Iterator[Figures]:
-        """Yield a description of the machine, then the measurements of each input batch.
+        """Run the benchmark: yield facts about the machine, then measurements of each input batch.
 
         Raises:
             ConfigError: a name is unknown, or the device is missing.

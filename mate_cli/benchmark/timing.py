@@ -44,7 +44,7 @@ Text values are not measured, for example the reason of a missing measurement.
 
 
 class Timing(NamedTuple):
-    """Time and memory of one call of an implementation. Times are medians over all rounds.
+    """Measured time and memory of an implementation: medians of the timed calls.
 
     Args:
         ms: wall time in milliseconds.
@@ -60,7 +60,7 @@ class Timing(NamedTuple):
 
     @classmethod
     def of(cls, samples: Sequence[tuple[float, float]], peak_mb: float | None) -> Timing:
-        """Compute the medians of the wall and CPU seconds of all rounds."""
+        """Create a timing from (wall, CPU) seconds of each call, by taking their medians."""
         wall, on_cpu = (1000 * statistics.median(values) for values in zip(*samples, strict=True))
         return cls(wall, on_cpu, len(samples), peak_mb)
 
@@ -200,7 +200,7 @@ def failure_text(error: Exception) -> str:
 
 
 class Variant(NamedTuple):
-    """A benchmarked implementation, ready to be called on one input.
+    """An implementation prepared for one input, with the functions to time and check.
 
     Args:
         forward: function that runs the implementation on the input.
@@ -256,7 +256,7 @@ class Pace:
 
 
 def measure_variants(variants: Mapping[str, Variant], direction: str, pace: Pace) -> dict[str, Timing | NotRun]:
-    """Measure the time of implementations, except those that are expected to exceed the time limit.
+    """Measure the time of each implementation that is expected to stay in the time limit.
 
     The expected time of a variant is computed from its highest speed so far, or from the peak of the machine if the
     variant has not been timed.

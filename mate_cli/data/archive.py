@@ -176,7 +176,7 @@ def list_archive(archive: Path) -> dict[str, int]:
 
 
 def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
-    """Read files of an archive in one pass over the archive. Missing files are skipped.
+    """Read several files of an archive in one pass. Files that do not exist are skipped.
 
     Args:
         archive: path of the archive.
@@ -194,7 +194,7 @@ def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
 
 
 def _name_damage(path: Path) -> AbstractContextManager[None]:
-    """Return a context manager that converts errors of damaged files to `DataError`."""
+    """Convert errors of truncated or damaged files within the context to `DataError`."""
     hint = "The file is truncated or damaged: download it again"
     return wrap_file_errors(path, DataError, "cannot be read completely", hint)
 
@@ -249,7 +249,7 @@ def check_packed(path: Path, name: str) -> None:
 
 
 def _read_through(streams: Iterable[IO[bytes]], location: Path) -> None:
-    """Decompress all streams of a file and discard the content.
+    """Decompress the streams of a file to check that they are intact. Content is discarded.
 
     Raises:
         DataError: the content is larger than `MAX_UNPACKED` bytes.
@@ -301,7 +301,7 @@ class ReleaseFiles:
         return ReleaseFiles, (self._root, self._patterns)  # Caches of methods cannot be pickled.
 
     def has(self, file: str) -> bool:
-        """Return whether the release contains a file.
+        """Return whether the folder or archives of the release contain a file.
 
         Raises:
             DataError: an archive is damaged.
@@ -309,7 +309,7 @@ class ReleaseFiles:
         return any(self._find_readers(file))
 
     def has_folder(self, folder: str) -> bool:
-        """Return whether the files or archives of a downloaded dataset contain a folder.
+        """Return whether the folder or archives of the release contain a subfolder.
 
         Raises:
             DataError: an archive is damaged.

@@ -53,7 +53,7 @@ Rows = Literal["first", "last", "all"]
 
 
 class Guess(NamedTuple):
-    """Answer predicted by a baseline: table cells, and the aggregation (such as sum) of their values."""
+    """Answer that a baseline predicts: table cells, and an aggregation such as "sum"."""
 
     cells: Coordinates
     aggregation: str = "none"
@@ -96,7 +96,7 @@ def best_column_rule(training: Iterable[TableExample]) -> ColumnRule:
 
 
 def most_frequent_column(training: Iterable[TableExample], examples: Mapping[str, TableExample]) -> dict[str, Guess]:
-    """Predict the cells of the same column for every question, by the rule that fits training best.
+    """Predict each answer by the column rule that fits most training answers, as baseline.
 
     See `best_column_rule`.
 

@@ -197,7 +197,7 @@ def format_counts(counts: Mapping[str, int]) -> str:
 
 
 def percentiles(values: Iterable[int]) -> dict[int | str, float]:
-    """Return the percentiles `LEVELS` of values by the nearest-rank method, and their mean.
+    """Compute the percentiles `LEVELS` of values by the nearest-rank method, and their mean.
 
     The result is {} without values.
     """
@@ -237,7 +237,7 @@ class Sizes:
             self.add("sentences in a passage", len(split_sentences(passage)))
 
     def percentiles(self) -> dict[str, dict[int | str, float]]:
-        """Return the mean and the percentiles (`LEVELS`) of the values of each measure, by measure name."""
+        """Return the mean and the percentiles `LEVELS` of each measure: {measure: {level: value}}."""
         return {measure: percentiles(values) for measure, values in self._values.items()}
 
 
@@ -383,7 +383,7 @@ def _rank(kind: str) -> tuple[bool, int, str]:
 
 
 def measure_sizes(splits: Splits) -> Sizes:
-    """Measure the sizes of questions, answers, sequences and tables, each table once."""
+    """Collect the sizes of all questions, answers and conversations, and of each table."""
     sizes = Sizes()
     tables: dict[str, Table] = {}
     for examples in splits.values():

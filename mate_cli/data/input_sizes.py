@@ -66,7 +66,9 @@ def share_within(values: Sequence[int], bound: int, *, more: bool = False) -> fl
 
 
 def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Vocabulary) -> CheckReport:
-    """Add input sizes to a report, measured on at most `MAX_EXAMPLES` examples per split.
+    """Return a check report with the distribution of input lengths in tokens added.
+
+    At most `MAX_EXAMPLES` examples per split are measured.
 
     Args:
         report: report of checking the dataset.

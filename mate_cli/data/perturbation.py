@@ -69,7 +69,7 @@ class Perturbation:
     adds_rows: bool = False
 
     def find_reason(self, example: TableExample) -> str:
-        """Return why a perturbation may change the answer of a question, or "" if it does not."""
+        """Return why a perturbation could change the gold answer of a question, else ""."""
         answer = example.answer
         if (
             type(example) not in (TableExample, DescribedExample)
@@ -273,7 +273,10 @@ def _blank_headers(examples: Examples, tables: Tables, rng: Generator) -> Exampl
 
 
 def _misspell(examples: Examples, tables: Tables, rng: Generator) -> Examples:
-    """Swap two inner letters in a third of the words of five or more letters, rounded up."""
+    """Add typing errors to questions: swap two inner letters in a third of the longer words.
+
+    Longer words have five or more letters. Their third is rounded up.
+    """
 
     def swap(text: str) -> str:
         words = [*_LONG_WORD.finditer(text)]
@@ -286,7 +289,7 @@ def _misspell(examples: Examples, tables: Tables, rng: Generator) -> Examples:
 
 
 def _reformat_numbers(examples: Examples, tables: Tables, rng: Generator) -> Examples:
-    """Add separators of thousands to whole numbers from 10,000, or remove separators, except in gold cells."""
+    """Add or remove thousands separators in whole numbers from 10,000, except in gold cells."""
     table, grid, gold = examples[0].table, _grid(examples[0].table), _gold_cells(examples)
     for row, column, cell in table.cells():
         if (row, column) not in gold and (number := _WHOLE_NUMBER.fullmatch(cell.text)):
@@ -352,7 +355,7 @@ class PerturbedDataset:
         return self.examples(split)
 
     def examples(self, split: str) -> list[TableExample]:
-        """Return the perturbed questions of a split, without the excluded questions.
+        """Return the perturbed questions of a split, except questions that cannot be perturbed.
 
         Raises:
             DataError: all questions are excluded.

@@ -22,7 +22,7 @@ EVALUATION, TRAINING = "one of evaluation", "another of training"
 
 @dataclass(frozen=True, slots=True)
 class QuestionFingerprint:
-    """Normalized words of a question and its answer, to compare it with other questions.
+    """Normalized words of a question and its answer, to detect duplicate questions.
 
     Args:
         words: normalized words, in order.
@@ -46,7 +46,7 @@ class QuestionFingerprint:
         )
 
     def overlap(self, other: QuestionFingerprint) -> float:
-        """Return the Jaccard index (0 to 1) of the words and word pairs of this and another question."""
+        """Compute the Jaccard index (0 to 1) of the words and word pairs of two questions."""
         shared_count = len(self.grams & other.grams)
         return shared_count / (len(self.grams) + len(other.grams) - shared_count)
 

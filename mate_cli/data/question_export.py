@@ -114,7 +114,9 @@ def write_markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _passages(table: Table, rows: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Yield a dictionary with row, column, title and text for each passage that cells of rows link to.
+    """Yield the passages that cells of the given rows link to, as dictionaries for the export.
+
+    A dictionary has row, column, title and text.
 
     The row is an index in `rows`.
     """

@@ -17,7 +17,7 @@ HOP_ACCURACY = MetricSpec("hop_accuracy", "Hop accuracy", 1, order=31)
 def accuracy(
     name: str, correct: Collection[str], questions: Collection[str], groups: Mapping[str, Collection[str]] | None = None
 ) -> dict[str, float]:
-    """Compute the share of correct questions, over all questions (<name>) and over each group (<name>/<group>).
+    """Compute the accuracy over all questions (<name>) and over each group (<name>/<group>).
 
     Args:
         name: name of the metric.

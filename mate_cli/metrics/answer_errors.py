@@ -116,7 +116,7 @@ class ErrorCounts:
 
 @dataclass(frozen=True)
 class AnsweredQuestion:
-    """A predicted answer, with the reference answers and cells of its question.
+    """A predicted answer with the gold answers and cells, to classify its error.
 
     Args:
         prediction: predicted answer.
@@ -168,7 +168,9 @@ def _numbered(words: Sequence[str]) -> list[str]:
 
 
 def _type_of(text: str) -> str:
-    """Classify an answer as "date", "number", "name" (capitalized words) or "words".
+    """Classify the text of an answer as "date", "number", "name" or "words".
+
+    A name consists of capitalized words.
 
     Function words of a name may be in lower case.
     """

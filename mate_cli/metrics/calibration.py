@@ -42,7 +42,7 @@ class Calibration:
     error_after: float
 
     def __call__(self, confidence: float) -> float:
-        """Convert a confidence of the model to a calibrated confidence, from 0 to 1."""
+        """Return the calibrated confidence (0 to 1) for a confidence of the model."""
         return _interpolate(self.knots, confidence)
 
     def to_json(self) -> dict[str, Any]:
@@ -92,7 +92,9 @@ def fit_calibration(confidences: Sequence[float], labels: Sequence[bool]) -> Cal
 
 
 def expected_calibration_error(confidences: Sequence[float], labels: Sequence[bool]) -> float:
-    """Compute the mean absolute difference between confidence and accuracy over ten bins of confidence.
+    """Compute the expected calibration error (ECE) with ten bins of confidence.
+
+    It is the mean absolute difference between confidence and accuracy.
 
     Bins are weighted by their number of answers.
 
@@ -130,7 +132,9 @@ def _fit_curve(pairs: Sequence[tuple[float, bool]]) -> tuple[tuple[float, float]
 
 
 def _cross_calibrate(pairs: Sequence[tuple[float, bool]]) -> Iterator[tuple[float, bool]]:
-    """Calibrate each confidence by a curve fitted on the other four of five folds (cross-validation).
+    """Calibrate each confidence by cross-validation with five folds, to evaluate calibration.
+
+    The curve of a fold is fitted on the other four folds.
 
     Args:
         pairs: confidence of each answer, and whether the answer is correct. Fold k has every fifth answer from k.

@@ -36,7 +36,9 @@ class SelectedCells(Protocol):
 
 
 def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
-    """Return the gold answer in the normal form in which denotations are compared (`normal_form`).
+    """Return the gold answer in the normal form to which predictions are compared.
+
+    See `normal_form`.
 
     It is the number of the answer if it has one, else the denotation of its cells. Return None if the answer has
     neither cells nor a number, so that no prediction can be correct.
@@ -78,7 +80,7 @@ def right_denotations(
 def structure_accuracy(
     predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Compute how often the predicted aggregation, the predicted cells, and both equal the gold annotation.
+    """Compute how often predicted cells, aggregation, and both equal the gold annotation.
 
     An answer without an aggregation has the aggregation "none". The fractions are not meaningful if the gold cells were
     found by matching text, as for WikiTableQuestions.

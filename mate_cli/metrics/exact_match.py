@@ -39,7 +39,7 @@ def exact_match(prediction: str, reference: str) -> bool:
 
 
 def f1(prediction: str, reference: str) -> float:
-    """Compute the F1 score of two texts, the harmonic mean of precision and recall over normalized words, from 0 to 1.
+    """Compute the F1 score (0 to 1) of the normalized words of two texts.
 
     If a text has no words after normalization, the result is 1 if both have none, else 0.
     """
@@ -56,7 +56,7 @@ def f1(prediction: str, reference: str) -> float:
 def score_predictions(
     predictions: Mapping[str, str], references: Mapping[str, str], groups: Mapping[str, Collection[str]] | None = None
 ) -> dict[str, float]:
-    """Average exact match and F1, as fractions, over all questions and over each group.
+    """Compute mean exact match and F1 (0 to 1) over all questions and over each group.
 
     Args:
         predictions: answer text by question id. A missing question is wrong.

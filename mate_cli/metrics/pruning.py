@@ -37,7 +37,9 @@ class Pruning:
 
 
 def pruning_scores(prunings: Iterable[Pruning]) -> dict[str, float]:
-    """Average `answer_kept`, `kept_tokens` and `score_margin` over the examples with a value.
+    """Average the pruning statistics of examples to metrics, such as `kept_tokens`.
+
+    Metrics are `answer_kept`, `kept_tokens` and `score_margin`. Examples without a value are skipped.
 
     Metrics without values are omitted.
     """

@@ -77,7 +77,7 @@ class MetricSpec:
     hub_name: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the declaration of a user-defined metric as JSON-serializable values, for a record."""
+        """Convert the declaration of a user-defined metric to JSON, for the record of a run."""
         return {key: getattr(self, key) for key in ("title", "direction", "format", "importance")}
 
     @property
@@ -87,15 +87,15 @@ class MetricSpec:
 
     @property
     def scale(self) -> float:
-        """The factor by which a value is multiplied for display: 100 for fractions, else 1."""
+        """Factor by which values of the metric are multiplied for display: 100 for fractions."""
         return 100.0 if self.is_share else 1.0
 
     def text(self, value: float) -> str:
-        """Format a value for display, such as 0.4583 as 45.8 if it is a fraction."""
+        """Format a value of the metric for display: 0.4583 as "45.8" if it is a fraction."""
         return f"{100 * value:.1f}" if self.is_share else f"{value:{self.format}}"
 
     def spread_text(self, value: float) -> str:
-        """Format the dispersion of values, in percentage points for fractions."""
+        """Format the dispersion of scores. For fractions, 0.012 becomes "1.2" percentage points."""
         return f"{100 * value:.1f}" if self.is_share else f"{value:.2g}"
 
     def difference_text(self, value: float) -> str:
@@ -104,14 +104,14 @@ class MetricSpec:
         return text if text.strip("+-0.,") else text.lstrip("+-")
 
     def is_better(self, value: float, record: float | None) -> bool:
-        """Return whether a value is better than the best previous value (`record`). NaN is never better."""
+        """Return whether `value` is better than the best previous value `record`. NaN never is."""
         if value != value:
             return False
         return record is None or self.direction * value > self.direction * record
 
 
 class Score(float):
-    """A float that is a mean over questions, with the number of questions as attribute.
+    """Mean score that also stores the number of questions, as a `float` subclass.
 
     Arithmetic returns a plain float.
 
@@ -270,7 +270,7 @@ class MetricName:
 
     @classmethod
     def parse(cls, full: str, specs: Specs | None = None) -> MetricName:
-        """Parse the name of a logged metric. Without a slash, as in `loss`, the split is empty.
+        """Parse the logged name of a metric, such as `test/em/table`. `loss` has no split.
 
         Args:
             full: logged name.
@@ -325,7 +325,7 @@ class MetricName:
         return [spec.name for spec in subset_specs().values() if spec.kind == self.kind] == [self.part]
 
     def rank(self) -> tuple[int, int, int, str]:
-        """Return the key that sorts metrics in tables: split, subset, metric order and name.
+        """Return the sort key of the metric in tables.
 
         It consists of the split (dev before test), the subset, the order of the metric, and the full name.
         """
@@ -353,7 +353,7 @@ def subset_rank(name: str) -> int:
 
 @dataclass(frozen=True)
 class MonitoredResult:
-    """The value of the monitored metric of a finished run.
+    """Final value of the monitored metric of a run, such as 0.458 for `dev/f1`.
 
     Args:
         name: logged name of the metric, such as `dev/f1`.
@@ -369,7 +369,7 @@ class MonitoredResult:
 
 
 def result_of(monitor: str, metrics: Mapping[str, float], specs: Specs | None = None) -> MonitoredResult | None:
-    """Return the metric `monitor` of a run as a `MonitoredResult`, or None if the run has no such metric.
+    """Return the final value of the metric `monitor`, or None if the run has none.
 
     Args:
         monitor: logged name of the metric.

@@ -100,7 +100,7 @@ def group_by_source(examples: Mapping[str, TableExample]) -> dict[str, list[str]
 
 
 def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
-    """Count the words and punctuation marks in the input of each example, before truncation.
+    """Count the words and punctuation marks of each example's question and table.
 
     The input is the question, the header and all cells. Previous questions of a conversation, titles and linked
     passages are not counted.

@@ -81,7 +81,7 @@ class TableAnswers(AnswerMetric[TableExample]):
         return scores | average_by_part(official, examples, "official_accuracy")
 
     def text(self, example: TableExample) -> str:
-        """Return the predicted texts, the texts of the cells, or the computed number."""
+        """Return the predicted answer as text: given texts, texts of cells, or a computed number."""
         answer = self.answers[example.example_id]
         if answer.texts or not self.is_readable(example):
             return super().text(example)
@@ -94,7 +94,7 @@ class TableAnswers(AnswerMetric[TableExample]):
         return answer.texts
 
     def _denotes(self, example: TableExample) -> bool:
-        """Return whether the predicted texts or cells result in the gold answer.
+        """Return whether the predicted texts or cells have the same denotation as the gold answer.
 
         Texts may also equal the gold texts by the rules of WikiTableQuestions. Empty gold cells are ignored when texts
         are compared.
@@ -112,7 +112,9 @@ class TableAnswers(AnswerMetric[TableExample]):
 
 
 class Statements(AnswerMetric[TableExample]):
-    """Accuracy of verdicts on statements. A verdict is entailed, true, yes, supported or 1, or the opposite.
+    """Accuracy of verdicts on statements: whether the table entails or refutes the statement.
+
+    A verdict is entailed, true, yes, supported or 1, or the opposite.
 
     Attributes:
         labels: label by accepted name of the verdict, in lower case.
@@ -121,7 +123,7 @@ class Statements(AnswerMetric[TableExample]):
     labels: ClassVar[Mapping[str, int]] = LABELS
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the accuracy over all statements and by subset."""
+        """Compute the accuracy over all statements, by subset and by input length."""
         truth = {name: example.answer for name, example in examples.items() if name in self.answers and example.answer}
         return average_by_part({n: self._label(n) == answer.label for n, answer in truth.items()}, examples, "accuracy")
 
@@ -200,13 +202,16 @@ class HybridAnswers(AnswerMetric[TableExample]):
         self._has_texts = any(answer.texts for answer in answers.values()) or not self._has_cells
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the metrics over all questions, and by source of the answer (table or passage)."""
+        """Compute Hits@k, exact match and F1, over all questions and by source of the answer.
+
+        The source is table or passage.
+        """
         cells = {name: self.answers[name].cells for name in examples if name in self.answers}
         scores = score_rankings(cells, examples) if self._has_cells else {}
         return scores | (score_answers(texts_of(self.answers, examples), examples) if self._has_texts else {})
 
     def text(self, example: TableExample) -> str:
-        """Return the predicted text, or the text of the best cell if there is no text."""
+        """Return the predicted text, or else the text of the highest ranked cell."""
         cells = self.answers[example.example_id].cells if self.is_readable(example) else ()
         return super().text(example) or ", ".join(answer_texts("none", cells[:1], example.table))
 

@@ -81,7 +81,10 @@ def join_items(items: Sequence[str], scale: str) -> str:
 
 
 def score_pair(predicted: str, gold: str) -> tuple[float, float]:
-    """Compute exact match and the F1 score of the sets of normalized words, rounded to two digits."""
+    """Compute exact match, and F1 of the sets of normalized words, of an answer.
+
+    F1 is rounded to two digits.
+    """
     texts = normalize_words(predicted), normalize_words(gold)
     predicted_words, gold_words = ({*text.split()} for text in texts)
     common = len(predicted_words & gold_words)
@@ -101,7 +104,7 @@ def normalize_words(text: str) -> str:
 
 
 def scale_factor(text: str) -> float:
-    """Return the factor of the scale that a text names, or 1."""
+    """Return the factor of the scale in a text, such as 1,000 for "thousand", else 1."""
     return next((factor for name, factor in FACTORS.items() if name in text.lower()), 1)
 
 

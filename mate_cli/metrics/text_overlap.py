@@ -55,7 +55,7 @@ SUBSETS = tuple(
 
 
 class FreeTexts(AnswerMetric[TableExample]):
-    """BLEU of all answers together, and the mean ROUGE F1 with the best of the references.
+    """Metrics of generated texts: corpus BLEU, and mean ROUGE F1 with the best reference.
 
     Attributes:
         lowercase: whether BLEU ignores upper and lower case.
@@ -221,7 +221,7 @@ def _overlap(
 
 
 def lcs(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence of two lists of words."""
+    """Return the length of the longest common subsequence (LCS) of two lists of words."""
     lengths = [0] * (len(second) + 1)
     for word in first:
         previous = lengths

@@ -39,7 +39,7 @@ _UNKNOWN_YEAR, _UNKNOWN = ("xx", "xxxx"), ("xx",)
 
 @dataclass(frozen=True)
 class Item:
-    """One item of an answer: a number, a date or a text.
+    """One item of an answer list: a number, a date or a text.
 
     Args:
         text: normalized text.

@@ -65,7 +65,7 @@ class NetworkFlow:
 
 
 def network_flows(findings: Mapping[str, Any]) -> list[NetworkFlow]:
-    """Convert the results of `analysis=attention_flow` to one `NetworkFlow` per network.
+    """Parse the results of `analysis=attention_flow`: one `NetworkFlow` per network.
 
     Raises:
         ValueError: the analysis was written with other types of tokens.

@@ -43,7 +43,7 @@ Other variants are compared with the first two reference variants that were meas
 
 
 class BenchmarkCase(NamedTuple):
-    """The input batch on which the variants of a benchmark were measured.
+    """Key of a benchmarked input batch in results: benchmark type, table shape and sizes.
 
     Args:
         kind: type of the benchmark, a key of `KINDS`.
@@ -59,14 +59,14 @@ class BenchmarkCase(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Title of the table: benchmark type, benchmarked tables, length in tokens and batch size."""
+        """Title of the result table: benchmark type, tables, length in tokens and batch size."""
         batch = "mixed batch" if self.batch == "mixed" else f"batch {self.batch.replace('_', ' ')}"
         return f"{KINDS[self.kind]}, {self.shape.replace('_', ' ')} tables, {self.tokens:,} tokens, {batch}"
 
 
 @dataclass
 class BenchmarkResults:
-    """The measurements in a benchmark record, grouped by input batch.
+    """Measurements of a benchmark run by input batch, with reasons for missing measurements.
 
     Args:
         run: record and its folder.
@@ -147,7 +147,7 @@ def add_ratios(measured: Mapping[str, dict[str, float]], peak: float | None) -> 
 
 
 def time_text(value: float) -> str:
-    """Format a time in milliseconds with two or three significant digits, such as 3.27 or 866."""
+    """Format milliseconds with two or three significant digits, such as 3.27 or 866."""
     digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:,.{digits}f}"
 
@@ -158,7 +158,7 @@ def error_text(value: float) -> str:
 
 
 class FigureColumn(NamedTuple):
-    """A column of a benchmark table: one type of measurement, with a row per variant.
+    """A column of a benchmark table: one measurement, such as time, of all variants.
 
     Args:
         heading: heading in two lines.
@@ -174,7 +174,7 @@ class FigureColumn(NamedTuple):
 
 
 def timed_columns(direction: str, over: str) -> Iterator[FigureColumn]:
-    """Yield the table columns for forward or backward: wall time, CPU time and speedups.
+    """Yield the table columns of times and speedups for one direction, such as forward.
 
     Args:
         direction: key of `DIRECTIONS`.

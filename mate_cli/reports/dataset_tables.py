@@ -61,7 +61,7 @@ def print_check(report: CheckReport, title: str, console: Console) -> None:
 
 
 def _no_problems(report: CheckReport) -> Text:
-    """Format a report on a dataset without problems, with the number of unusable questions."""
+    """Return the sentence for a dataset without problems, with the count of unused questions."""
     splits = [row for split, row in report.counts.items() if split != ALL]
     unused_count = sum(
         number for row in splits for name, number in row.items() if name.startswith((EXCLUDED, UNUSABLE))

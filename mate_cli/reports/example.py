@@ -222,7 +222,7 @@ def _part(
 
 
 def _shown_rows(example: TableExample) -> list[int]:
-    """Return the indices of the table rows to print: first rows, rows with answers, and last row."""
+    """Return the indices of the table rows to print: first rows, answer rows and last row."""
     rows = range(len(example.table.rows))
     coordinates: Coordinates = (example.answer.coordinates if example.answer else ()) + example.previous_cells
     return sorted({*rows[:MAX_ROWS], *(row for row, _ in coordinates), *rows[-1:]})
@@ -271,7 +271,7 @@ BETWEEN = " │ "
 
 @dataclass(frozen=True)
 class KeptTokens:
-    """The tokens of one example, with the pruning decisions and relevance scores of a network.
+    """Tokens of an example, with the decisions and scores of a network that prunes tokens.
 
     Args:
         kinds: category of each token: "question", "header", "body" or "counts".
@@ -293,7 +293,7 @@ class KeptTokens:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The lowest and the highest relevance score of a token in the table, None without scores."""
+        """Lowest and highest relevance score of a table token, None without scores."""
         if self.scores is None or not self.in_table.any():
             return None
         table_scores = self.scores[self.in_table]

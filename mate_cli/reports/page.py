@@ -74,7 +74,7 @@ def environment() -> Environment:
 
 
 def clean_output(value: object) -> object:
-    """Clean the value of a template expression for output. HTML markup is unchanged.
+    """Convert the value of a Jinja expression to safe printable text, without changing markup.
 
     The output for None is empty.
     """

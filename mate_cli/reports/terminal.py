@@ -246,7 +246,7 @@ def terminal_table(view: View, console: Console, *, folded: bool = False) -> Tab
 
 
 def stacked_heading(column: Column) -> str:
-    """Return the heading of a column in two lines: column groups, then title."""
+    """Return a column heading of two lines: names of column groups, then column title."""
     return column.stacked or f"{' '.join(column.groups)}\n{column.heading}"
 
 

@@ -157,7 +157,7 @@ class View:
         return frozenset(cell.mark for row in self.rows for cell in row.cells)
 
     def only(self, places: Sequence[int]) -> View:
-        """Return a copy of the table with only the columns of the given indices.
+        """Return a copy of the table with only the columns at the given indices.
 
         Args:
             places: indices of the columns to keep, in order.
@@ -215,7 +215,7 @@ class View:
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A section of a comparison of runs, such as "Results" or "Learning curves".
+    """A titled section of a comparison report, such as "Results" or "Learning curves".
 
     Args:
         name: unique name, used in URLs.

@@ -74,7 +74,10 @@ def parse_message(text: str) -> Message:
 
 
 def _message(tokens: list[str]) -> Message:
-    """Parse reversed tokens to a dictionary of fields, up to a closing bracket or the end."""
+    """Parse tokens of a protocol buffer in text format to a dictionary of its fields.
+
+    Tokens are in reversed order. Parsing stops at a closing bracket.
+    """
     message: Message = {}
     while tokens and tokens[-1] not in "}>":
         name = tokens.pop()

@@ -138,7 +138,7 @@ def is_corpus(path: Path) -> bool:
 
 
 def read_rows(path: Path) -> Iterator[Callable[[], CorpusTable]]:
-    """Yield, for each row of a corpus file, a function that converts the row to a table when it is called."""
+    """Yield a function for each row of a corpus file, which converts the row to a table."""
     import pyarrow.parquet as pq
 
     for group in pq.ParquetFile(path).iter_batches(ROWS_AT_ONCE):
@@ -146,7 +146,7 @@ def read_rows(path: Path) -> Iterator[Callable[[], CorpusTable]]:
 
 
 def read_shard(path: Path) -> Iterator[CorpusTable]:
-    """Return an iterator over all tables of a corpus file."""
+    """Return an iterator that reads all tables of a corpus file."""
     return (read_table() for read_table in read_rows(path))
 
 
@@ -192,7 +192,7 @@ def write_shard(path: Path, *groups: Iterable[CorpusTable], metadata: object = N
 
 
 def from_row(row: Mapping[str, Any]) -> CorpusTable:
-    """Convert a row of a Parquet corpus file to a `CorpusTable`.
+    """Convert a row of a corpus file, which has columns such as "header", to a `CorpusTable`.
 
     Body rows whose length differs from the header are omitted.
     """
@@ -337,7 +337,7 @@ class ShardSequence:
             yield StreamedTable(epoch, number, shard.head + block * BLOCK + row, read_table)
 
     def _order(self, epoch: int) -> list[int]:
-        """Return the indices of the files in the random order of an epoch."""
+        """Return the random order in which an epoch reads the files, as indices."""
         if self._epoch is None or self._epoch[0] != epoch:
             order = np.random.default_rng((*self.seed, epoch)).permutation(len(self.shards)).tolist()
             shards = [shard for _, shard in self.shards]

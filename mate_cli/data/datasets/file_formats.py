@@ -27,7 +27,7 @@ _KINDS: Mapping[type, str] = {
 
 
 class DamagedEntryError(Exception):
-    """Error for an entry of a dataset file that cannot be used. The message is the reason."""
+    """Error for an invalid entry in a dataset file. Its message states the reason."""
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def note_damage(file: str, key: str, problems: list[Problem]) -> Iterator[None]:
 def read_entries(
     file: str, content: bytes, problems: list[Problem], expected: str = "a list of questions"
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the location and the content of each entry of a JSON list or of JSON lines.
+    """Yield (location, entry) of each object in a file that is a JSON list or JSON lines.
 
     Entries that are not objects are reported as problems.
 
@@ -75,7 +75,10 @@ def read_entries(
 
 
 def _is_lines(content: bytes) -> bool:
-    """Return whether a file has one JSON value per line, not one value of several lines. Some lines may be damaged."""
+    """Return whether a file is in JSON lines format, even if some lines are damaged.
+
+    Otherwise the file has one JSON value, which may span several lines.
+    """
     first, _, more = content.strip().partition(b"\n")
     if not more or first.startswith(b"{"):
         return first.startswith(b"{")
@@ -132,7 +135,7 @@ def require_type(value: object, kind: type[Kind], label: str) -> Kind:
 
 
 def require_part(entry: object, key: str, kind: type[Kind]) -> Kind:
-    """Return a field of a JSON object if it has the type `kind`, else raise `DamagedEntryError`.
+    """Return the field `key` of a JSON object after checking that it has the type `kind`.
 
     Args:
         entry: object with the field.
@@ -190,7 +193,7 @@ def require_list(entry: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def require_texts(values: object, key: str) -> list[str]:
-    """Return a value that must be a list of texts.
+    """Return `values` after checking that it is a list of texts.
 
     Raises:
         DamagedEntryError: the value is not a list of texts.

@@ -257,7 +257,7 @@ class ToTTo(JsonTables):
 
 
 def expand_spans(lines: list[Any]) -> tuple[list[list[str]], dict[tuple[int, int], tuple[int, int]]]:
-    """Repeat cells that span rows or columns, so that all lines have the same length.
+    """Expand cells that span rows or columns to one cell per position, so that rows align.
 
     Args:
         lines: lists of cells with value, row_span and column_span.

@@ -261,7 +261,9 @@ def _example(question: PassageQuestion, window: int | None, tables: dict[tuple[s
 
 
 def _window(question: PassageQuestion, answer: Span | None, words: int | None) -> tuple[int, int]:
-    """Choose a window of at most `words` words of a passage that contains the answer.
+    """Choose the part of a long passage that becomes the input, at most `words` words.
+
+    If the passage has an answer, the part contains the answer.
 
     The position of the answer in the window is pseudorandom, by the id of the question, because a network would learn a
     fixed position.

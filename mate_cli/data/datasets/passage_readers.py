@@ -58,7 +58,10 @@ class SQuAD(PassageQuestions):
         return SQUAD_FILES[str(self.version)]
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
-        """Parse a file in SQuAD format, and yield its valid questions. See `PassageQuestions.questions`."""
+        """Parse a file in SQuAD format, and yield its valid questions with their passages.
+
+        See `PassageQuestions.questions`.
+        """
         content_object = parse_json_as(dict, "an object with a list of articles", file, content, problems)
         articles: list[Any] = []
         with note_damage(file, "", problems):
@@ -140,7 +143,9 @@ def _mrqa_question(entry: Entry, passage: str) -> PassageQuestion:
 
 
 def _detected_spans(answer: Entry, passage: str) -> Iterator[Span]:
-    """Yield the spans in a passage that the MRQA file states for an answer. Upper and lower case may differ.
+    """Yield the positions at which an MRQA file locates an answer in its passage.
+
+    Upper and lower case of the answer may differ.
 
     The end positions in the file are inclusive.
 

@@ -106,7 +106,7 @@ class Release(ABC):
 
     @property
     def published(self) -> Mapping[str, int]:
-        """Counts of the whole release, such as its numbers of questions and tables, stated by its authors."""
+        """Counts of the whole release, such as its number of tables, as stated by its authors."""
         return self.info.published if self.info else {}
 
     @abstractmethod
@@ -220,7 +220,7 @@ class Release(ABC):
         return self._splits[split]
 
     def check(self) -> CheckReport:
-        """Read all splits completely, and report all problems, counts and sizes.
+        """Read the whole dataset, and report its problems, counts and sizes.
 
         Problems are everything that the reader reports or suspects, unreadable files, blank or duplicate ids, splits
         without questions, and tables without rows for which no other problem is reported. Tables that occur in two
@@ -292,7 +292,7 @@ class Release(ABC):
         return next((content for content in contents if content is not None), None)
 
     def train_content(self) -> bytes:
-        """Return the content of the file of the train split, to compare its tables with other splits.
+        """Return the content of the train file, to find tables that other splits share with train.
 
         Return b"" if the file is missing or damaged.
         """
@@ -342,7 +342,7 @@ class Release(ABC):
         return any(self._files.has(str(PurePosixPath(folder, file))) for folder in self.folders)
 
     def _raise_or_warn(self, problems: Sequence[Problem]) -> None:
-        """Report damaged examples: raise `DataError`, or only warn if the option `damaged` is "skip"."""
+        """Raise `DataError` for damaged examples, or only warn if `damaged` is "skip"."""
         hint = f"See all: mate data check {self.arguments}; or leave them out: data.damaged=skip"
         if self.damaged == "error":
             raise_problems(problems, hint)

@@ -23,7 +23,7 @@ MAX_GROUP = 8
 
 
 def group_size(batch_size: int) -> int:
-    """Return the number of examples that are grouped by similar length, a divisor of the batch size.
+    """Return how many examples of similar length are grouped, a divisor of the batch size.
 
     The result is the largest divisor of the batch size up to `MAX_GROUP`, on any machine.
     """

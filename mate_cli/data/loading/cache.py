@@ -62,7 +62,7 @@ PLACES = "/places"
 
 
 class EncodedSplit:
-    """Encodings of a split, memory-mapped from Arrow files, in the order of the examples.
+    """Cached encodings of a split, in the order of the examples, memory-mapped from disk.
 
     Args:
         parts: files of the encodings.
@@ -115,7 +115,7 @@ class EncodedSplit:
         return {**self.__dict__, "_open": {}, "_rewrite": None}
 
     def _read(self, part: int) -> pa.Table:
-        """Memory-map the Arrow file of a part. A removed or damaged part is encoded again."""
+        """Memory-map the Arrow file of a part. If it is missing or damaged, encode it again."""
         try:
             return _read_part(self._parts[part])
         except DataError:
@@ -192,7 +192,7 @@ def _view_columns(table: pa.Table) -> Mapping[str, _Column]:
 
 
 def _read_counts(columns: Mapping[str, _Column]) -> tuple[np.ndarray, ...]:
-    """Return the number of tokens and the truncation counts of each row of an Arrow table.
+    """Return arrays of token counts and truncation counts, with an element per cached example.
 
     The arrays are: tokens, tokens before truncation, whether truncation was counted, and all truncation counts.
     """
@@ -292,7 +292,7 @@ _temporary_caches: dict[Path, TemporaryDirectory[str]] = {}
 
 
 def open_temporary_cache(folder: Path, error: Exception) -> Path:
-    """Return a temporary cache of this process that replaces `folder`, which is not writable.
+    """Return a temporary folder of this process, which replaces a cache that is not writable.
 
     Raises:
         DataError: `folder` already is a temporary cache.
@@ -309,7 +309,7 @@ def open_temporary_cache(folder: Path, error: Exception) -> Path:
 
 
 def _write_part(serializer: Serializer, part: tuple[Path, Sequence[TableExample]]) -> int:
-    """Encode the examples of a part and write its file unless it exists.
+    """Encode the examples of a part and write the encodings to its file, unless it exists.
 
     Returns:
         The number of examples in the part, for the progress line.
@@ -472,7 +472,7 @@ def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
 
 
 def digest_code(kinds: Collection[type]) -> str:
-    """Return a digest of the user-defined and paper code that defines some classes.
+    """Hash the code on which encodings depend: user-defined and paper code of some classes.
 
     The digest covers the user-defined modules of the classes and their bases, and whole papers in `mate_cli.papers`.
 

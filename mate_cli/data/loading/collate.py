@@ -13,7 +13,7 @@ from mate_cli.tokenization.packing import BatchPlan, find_packing
 
 
 def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_positions: int) -> TableBatch:
-    """Collate encodings into a batch, padded at the end to the length of the longest encoding.
+    """Stack encodings into a batch, padded at the end to the longest encoding.
 
     Args:
         encodings: B encodings of any length.

@@ -76,7 +76,9 @@ class StreamedDataset(TableDataset, ABC):
 
 
 class TableStream(Dataset[TableBatch]):
-    """Dataset of generated micro-batches, whose index counts the micro-batches of all ranks.
+    """Dataset of micro-batches that are generated on demand from the tables of a corpus.
+
+    The index of a micro-batch counts the micro-batches of all ranks.
 
     The files of the corpus are divided into lanes, which are read in parallel. If they cannot be divided evenly, two
     lanes may each read a part of one file. An epoch takes `group_size` tables of each lane in turn until all tables are
@@ -147,7 +149,7 @@ class TableStream(Dataset[TableBatch]):
         raise DataError("no training example can be made from these tables", remedy="Use other data.sources")
 
     def _find(self, number: int) -> StreamedTable:
-        """Return the table at an index that counts all tables since the start of the run."""
+        """Return the table at position `number` of the endless training sequence of all ranks."""
         epoch, offset = divmod(number, len(self) // self.batch_size * self.batch_size)
         group = group_size(self.batch_size)
         sizes = [lane.size for lane in self.lanes]
@@ -192,7 +194,10 @@ class StreamOrder(Sampler[int]):
 
 
 class StreamDataModule(TableDataModule):
-    """Data module whose training examples come from a stream. `training_examples` is not used."""
+    """Data module that generates training examples during training, from a table corpus.
+
+    `training_examples` is not used.
+    """
 
     dataset: StreamedDataset
 
@@ -225,7 +230,7 @@ class StreamDataModule(TableDataModule):
         return self.stream
 
     def sample_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
-        """Yield batches of up to `count` training examples from the start of the stream.
+        """Yield batches of the first `count` training examples that are generated.
 
         Args:
             count: number of examples.

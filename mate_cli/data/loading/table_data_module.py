@@ -195,7 +195,7 @@ class TableDataModule:
         return self._read("train", limit and _portions(limit))
 
     def _read(self, split: str, count: int | None) -> list[TableExample]:
-        """Return the first `count` questions of a split of the dataset, or all if None."""
+        """Return the first `count` questions of a split, or all questions if `count` is None."""
         if count is not None and (read_first := getattr(self.dataset, "first_examples", None)):
             return list(read_first(split, count))
         return list(self.dataset.examples(split))[:count]
@@ -283,7 +283,7 @@ class TableDataModule:
             yield batches[list(indices[start : start + size])]
 
     def every_batch(self) -> Iterator[TableBatch]:
-        """Yield batches of all training examples, independent of the schedule."""
+        """Yield all training examples once in batches, in any order, without a schedule."""
         return self.sample_batches(len(self.training()))
 
     def set_schedule(self, schedule: Schedule, first_batch: int = 0) -> None:
@@ -303,7 +303,7 @@ class TableDataModule:
         return self._schedule
 
     def epoch(self, step: int) -> float:
-        """Return the number of epochs, possibly a fraction, that `step` optimizer steps take."""
+        """Convert a number of optimizer steps to a number of epochs, such as 1.5."""
         return round(step / (len(self.training()) // self.schedule.batch_size), 3)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
@@ -335,7 +335,7 @@ class TableDataModule:
         return self.loader_encoded(self._cached(examples, name))
 
     def loader_encoded(self, encodings: EncodedSplit | EncodedExamples) -> DataLoader[TableBatch]:
-        """Return a data loader of this rank's evaluation batches of some encodings, longest first."""
+        """Return a loader of this rank's share of evaluation batches, longest examples first."""
         # Longest first.
         order, size = (-encodings.lengths).argsort(kind="stable").tolist(), 2 * self.loading.micro_batch
         batches = [order[start : start + size] for start in range(0, len(order), size)]
@@ -382,7 +382,7 @@ def _portions(limit: int) -> int:
 
 
 def batches_of_rank(batches: list[list[int]], rank: int, ranks: int) -> list[list[int]]:
-    """Return every `ranks`-th batch, starting from the batch at index `rank`.
+    """Return the batches that a rank evaluates: every `ranks`-th batch from index `rank`.
 
     All ranks get equally many batches, so the last batch may be loaded by several ranks.
 

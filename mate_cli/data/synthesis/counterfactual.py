@@ -59,7 +59,7 @@ class Rewriting:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceableMention:
-    """A mention in a text (the focus) that refers to a table cell, with its possible replacements.
+    """A mention of a table cell in a text, and the texts that can replace the mention.
 
     Args:
         focus: spellings of the mention in the text and in the table.
@@ -78,7 +78,7 @@ class ReplaceableMention:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A true and a false version of a sentence about a table.
+    """A true and a false sentence that differ in one mention of a table cell.
 
     Args:
         positive: sentence with the focus as spelled in the table.
@@ -245,7 +245,7 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class TableReference:
-    """The cells of a table that contain an item (an entity, number or date).
+    """A distinct entity, number or date of a table: its spellings and the cells with it.
 
     Args:
         texts: texts of its cells.
@@ -308,7 +308,7 @@ class TableReferences:
 
 
 def find_places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[int, int]]:
-    """Return (start, end) of all occurrences of phrases as whole tokens in a text.
+    """Find phrases in a text as whole tokens, and return the (start, end) of each occurrence.
 
     Longer phrases take precedence.
 
@@ -326,7 +326,7 @@ def find_places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[i
 
 
 def _occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of the occurrences of a phrase in a text that are no part of a longer word or number."""
+    """Yield (start, end) of each occurrence of a phrase that is not within a longer word."""
     start = text.find(needle) if needle else -1
     while start >= 0:
         end = start + len(needle)
@@ -343,7 +343,7 @@ def _ends_token(text: str, end: int) -> bool:
 
 
 def _is_part_of_name(text: str, start: int, end: int) -> bool:
-    """Return whether a span appears to be part of a longer name.
+    """Return whether a span of a text is probably part of a longer name, as in "Perth Glory".
 
     This is the case if a capital or digit follows, or if a capitalized word precedes that does not start a sentence.
     """
@@ -369,7 +369,10 @@ def _cell_keys(cell: Cell) -> Iterable[Key]:
 
 @lru_cache(maxsize=1 << 12)
 def _numbers(text: str) -> tuple[tuple[Key, str], ...]:
-    """Find the numbers and dates in a text with single spaces. Return each item with its spelling in the text."""
+    """Return the numbers and dates in a text, as pairs of their key and their spelling.
+
+    White space of the text must be single spaces.
+    """
     lowered = text.lower()
     # Some capitals have two characters in lower case. They stay unchanged, which preserves the offsets.
     if len(lowered) != len(text):

@@ -87,7 +87,7 @@ def compare_values(first: Values, second: Values, comparator: str) -> bool | Non
 
 
 class PartValues:
-    """Computes and caches the values of expressions over one small table.
+    """Evaluator of aggregations and conditions on one small table, with a cache.
 
     Args:
         table: table of R rows.
@@ -115,7 +115,7 @@ class PartValues:
         return self.blanks or not any(map(is_empty, values))
 
     def filter_rows(self, rows: int, clause: Filter) -> int | None:
-        """Return the subset of `rows` (a bit mask of row indices) that satisfies a condition.
+        """Return the rows among `rows` (a bit mask of indices) that satisfy a condition.
 
         Return None if it cannot be decided for one of the rows, such as "is less than" for a text.
         """
@@ -187,7 +187,7 @@ def _number(text: str) -> float | None:
 
 
 def _numbers(texts: Values) -> list[float]:
-    """Convert texts to numbers. Return [] if one of the texts is not a number."""
+    """Convert texts to numbers, or return [] if any text is not a number."""
     numbers = [_number(text) for text in texts]
     valid_numbers = [number for number in numbers if number is not None]
     return valid_numbers if len(valid_numbers) == len(numbers) else []

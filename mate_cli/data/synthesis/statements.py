@@ -38,7 +38,7 @@ Operand = Expression | Values
 
 @dataclass(frozen=True)
 class Grammar:
-    """Probabilities and limits of the grammar from which synthetic statements are sampled.
+    """Probabilities and limits for sampling synthetic statements about tables.
 
     Args:
         count_share: probability that a statement counts rows. The reference implementation has 0.02 in its program

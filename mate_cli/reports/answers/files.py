@@ -54,7 +54,7 @@ def answers_csv(session: Session) -> str:
 
 
 def _cells(answer: TableAnswerResult) -> Iterator[tuple[int, str, str]]:
-    """Yield the row number, column name and text of each table cell that an answer selects.
+    """Yield (row number, column name, text) of each table cell that an answer selects.
 
     If the answer is the result of a query, all cells of the result are yielded.
     """

@@ -84,7 +84,7 @@ def _print_line(name: str, text: Text, console: Console) -> None:
 
 
 def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console: Console) -> Table:
-    """Build the printed part of a table, in which the cells of the answer are colored and marked.
+    """Build the terminal table of an answer, in which the answer's cells are marked.
 
     Args:
         answered: answer with its table.
@@ -195,7 +195,7 @@ class TableWindow:
 
 
 def window(answered: TableAnswerResult, most_rows: int, most_columns: int) -> TableWindow:
-    """Select the table rows and columns to show around the cells of an answer.
+    """Select the table rows and columns to print around the cells of an answer.
 
     Cells with the highest probabilities are the most important.
 
@@ -240,7 +240,7 @@ def _count(indices: Sequence[int | None]) -> int:
 
 
 def numeric_columns(answered: TableAnswerResult, shown: TableWindow) -> list[bool]:
-    """Return for each shown column whether all its shown cells are numbers, which are right-aligned.
+    """Return for each printed column whether it has only numbers, to align numbers in print.
 
     A column without text, and a gap between columns, is not numeric.
     """

@@ -84,7 +84,7 @@ def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
 
 
 def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
-    """Format the number of scored questions of each split, as in `40 dev, 38 test questions`.
+    """Format the numbers of scored questions, as in `40 dev, 38 test questions`.
 
     The result is empty if the numbers are unknown.
     """
@@ -179,7 +179,7 @@ FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 
 @dataclass(frozen=True, eq=False)
 class Configuration:
-    """A set of runs with equal settings except the seed, which is a row of the result tables.
+    """Runs with equal settings except the seed, which result tables summarize in one row.
 
     A configuration is a row of the result tables.
 
@@ -242,7 +242,7 @@ class Configuration:
 
     @cached_property
     def dataset(self) -> str:
-        """Names of the datasets of the configuration's runs, joined by commas."""
+        """Name of the dataset, or names joined by commas if the runs have several."""
         return ", ".join(sorted({run.setting("dataset") for run in self.runs} - {""}))
 
     @cached_property
@@ -295,7 +295,7 @@ class Configuration:
 
 
 def known_metrics(groups: Iterable[Configuration]) -> dict[str, MetricName]:
-    """Return the parsed names of all metrics of some configurations, by full name."""
+    """Return the parsed names of all metrics that configurations have, by logged name."""
     return {full: name for group in groups for full, name in group.names.items()}
 
 

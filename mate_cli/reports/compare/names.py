@@ -95,7 +95,7 @@ def shared_value(values: Iterable[str]) -> str:
 
 
 def differences(groups: Sequence[Configuration]) -> tuple[Difference, ...]:
-    """Return the settings whose values differ between configurations, most important first.
+    """Find the settings whose values differ between configurations, most important first.
 
     Omitted are settings that labels contain (model, attention, init, task), options that another configuration lacks
     because it uses another class, and settings of stages that another configuration lacks.
@@ -210,7 +210,7 @@ def first_run(group: Configuration) -> LoadedRun:
 
 
 def name_of(group: Configuration) -> str:
-    """Return the name of a configuration: its values of the option `by`, its system or its W&B group."""
+    """Return the name of a configuration: values of the option `by`, its system or W&B group."""
     run = first_run(group)
     if group.options.by:
         return BETWEEN.join(group.fields[key].replace("_", " ") or f"no {key}" for key in group.options.by)

@@ -52,7 +52,7 @@ class ScoredQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The answer that a run predicted for a question.
+    """Answer that a run predicted for a question, with its scores and cells.
 
     Args:
         text: predicted answer.
@@ -70,7 +70,7 @@ class Prediction:
 
     @property
     def chosen(self) -> tuple[Cell, ...]:
-        """Cells of the predicted answer: all selected cells, or the first of a ranking of cells."""
+        """Cells that form the predicted answer: all selected cells, or the best ranked cell."""
         return self.cells if self.is_selection else self.cells[:1]
 
 
@@ -81,7 +81,7 @@ Scored = Mapping[ScoredQuestion, tuple[Prediction, float]]
 
 
 def load_questions(run: LoadedRun, split: str) -> Questions:
-    """Read the predictions of a run on a split, by question.
+    """Read {question: prediction} of a run on a split.
 
     The result is empty if the run has no predictions on the split.
     """
@@ -116,7 +116,7 @@ def keep_scored(questions: Questions) -> Questions:
 
 
 def describe_unscored(questions: Questions) -> str:
-    """Describe how many questions have no score, to be appended to a sentence.
+    """Return a clause that states how many questions have no score, to end a sentence.
 
     The result is empty if all questions have scores.
     """
@@ -239,7 +239,7 @@ class ModelAnswer:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A question on which the scores of configurations differ.
+    """A question with the answers of configurations whose scores on it differ.
 
     Args:
         question: the question.

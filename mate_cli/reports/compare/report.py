@@ -253,7 +253,7 @@ def collect_facts(groups: Sequence[Configuration], name: str) -> dict[str, set[s
 def published_notes(
     tables: Sequence[ResultTable], published: Sequence[PublishedResult], statistic: Statistic
 ) -> list[str]:
-    """Return notes on the sources of published results, and why they differ from mate's runs.
+    """Return notes on the sources of published results, and how they differ from mate's runs.
 
     If published errors use another statistic than the runs, a note names the statistic.
 
@@ -306,5 +306,5 @@ def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
 
 
 def preference(metric: MetricName) -> tuple[bool, bool, int, int, str]:
-    """Return a key to sort metrics: dev first, subsets of questions last, then by importance."""
+    """Return a sort key for metrics: dev first, subsets of questions last, by importance."""
     return (metric.split != "dev", bool(metric.part), -metric.spec.importance, metric.spec.order, metric.full)

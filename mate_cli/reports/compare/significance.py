@@ -52,7 +52,7 @@ class Bootstrap:
 
 @dataclass(frozen=True)
 class Difference(Bootstrap):
-    """The significance test of one configuration against the reference on common questions.
+    """Significance test of the score difference between a configuration and the reference.
 
     Scores and differences are fractions.
 
@@ -84,7 +84,7 @@ class Difference(Bootstrap):
 
 @dataclass(frozen=True)
 class Significance:
-    """The significance tests of all configurations against one reference configuration.
+    """Significance tests of score differences between a reference and other configurations.
 
     Args:
         metric: full name of the metric.
@@ -138,7 +138,7 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
 
 
 def notes(tests: Sequence[Difference], others: int) -> list[str]:
-    """Return notes on the significance tests and on configurations that could not be tested.
+    """Return notes that explain the significance tests and list untestable configurations.
 
     Args:
         tests: tests of configurations with enough common questions.
@@ -265,7 +265,7 @@ def index_tables(questions: Iterable[ScoredQuestion]) -> np.ndarray:
 
 
 def allows_bootstrap(tables: np.ndarray) -> bool:
-    """Return whether there are enough questions and tables for a meaningful bootstrap over tables.
+    """Return whether there are enough questions and tables for a meaningful bootstrap.
 
     Args:
         tables: [questions] index of each question's table, from 0.

@@ -59,7 +59,7 @@ class Summary:
 
     @property
     def spread(self) -> float | None:
-        """The dispersion of the summary: standard deviation or half range. None for a single run."""
+        """Dispersion of the runs: standard deviation or half range. None for a single run."""
         return self.deviation if self.statistic == "mean" else self.half_range
 
     @property
@@ -73,7 +73,9 @@ class Summary:
         return wilson_interval(self.center, self.questions)
 
     def is_close(self, other: Summary) -> bool:
-        """Return whether another score differs by at most the spread or the sampling noise.
+        """Return whether another score is so near that sampling noise may explain the difference.
+
+        It differs by at most the spread or the sampling noise.
 
         The sampling noise is that of the questions. The test assumes independent questions although both summaries may
         share them, so it errs towards True.

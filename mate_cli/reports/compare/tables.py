@@ -35,7 +35,7 @@ Mark = Literal["best", "close", ""]
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A row of a result table: the scores of a configuration, baseline or published result.
+    """A row of a result table: the scores of a configuration, baseline or paper.
 
     Args:
         label: display name, the same in every table.
@@ -52,7 +52,7 @@ class ResultRow:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A result table: metrics of one type on one dataset, with a row per configuration.
+    """Scores of configurations on one dataset: a column per metric, a row per configuration.
 
     Args:
         title: name of the metrics and the dataset.
@@ -113,7 +113,7 @@ class ResultTable:
         return self.one_split and not self.one_part and [spec.table.layout for spec in specs] == ["accuracies"]
 
     def mark(self, column: int, cell: Summary | None) -> Mark:
-        """Return the mark of a score: "best" or "close" to the best of its column, or "".
+        """Return how to mark a score in its column: "best", "close" to the best, or "".
 
         Cells that print the same text as the best cell are best, too. Cells are close according to `Summary.is_close`.
 
@@ -180,7 +180,7 @@ def sized_title(title: str, questions: int | None) -> str:
 
 
 def unit_of(columns: Iterable[MetricName]) -> str:
-    """Return the unit of some metrics: "in percent" if a metric is a share, else "".
+    """Return the unit of the scores of metrics: "in percent" for fractions, else "".
 
     "shares in percent" if only some metrics are shares.
     """
@@ -198,7 +198,7 @@ def units(tables: Sequence[ResultTable]) -> str:
 
 
 def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
-    """Sort configurations by dataset, by the scored questions, and by metric, best first.
+    """Sort configurations by dataset, then by scored questions, then by a metric, best first.
 
     Configurations without the metric come last. Datasets with most runs come first. Within a dataset, blocks with most
     runs come first, then blocks with most questions.
@@ -265,7 +265,7 @@ def part_title(metric: MetricName, *, wide: bool) -> str:
 def build(
     groups: Sequence[Configuration], columns: list[MetricName], title: str, papers: Sequence[PublishedResult]
 ) -> ResultTable:
-    """Build one result table, with rows of configurations, baselines and published results.
+    """Build a result table with a row per configuration, baseline and published result.
 
     Rows without any of the metrics are omitted.
 

@@ -29,7 +29,7 @@ MAX_QUESTIONS, MAX_ASKED = 50, 8
 
 
 class Sheet(NamedTuple):
-    """A table for W&B, whose values are JSON-serializable.
+    """Table to log to W&B: its name, its column names, and rows of JSON-serializable values.
 
     Its name is `section/title`, where `section` is the section of the dashboard that shows the table.
     """
@@ -126,7 +126,7 @@ def row_kind(row: Row) -> str:
 
 
 def rounded_figure(value: float | None) -> float | None:
-    """Round a number to four decimals, the precision that tables show."""
+    """Round a number to four decimals, the precision that tables in W&B show."""
     return None if value is None else round(value, 4)
 
 
@@ -159,7 +159,7 @@ USUAL = ("optimizer.lr", "scheduler.warmup")
 
 
 def save_workspace(report: Report, options: Mapping[str, Any]) -> list[str]:
-    """Save the W&B view and the W&B report of a comparison.
+    """Save the comparison in W&B as a workspace view and a report, and return their URLs.
 
     Args:
         report: comparison to show.
@@ -226,7 +226,7 @@ def learning_panels(report: Report) -> list[Any]:
 
 
 def result_panels(report: Report) -> dict[str, list[Any]]:
-    """Build W&B plots by section, such as scores, scores against costs, and sweeps."""
+    """Build the W&B plots of scores, costs and sweeps, as {section: plots}."""
     import wandb_workspaces.reports.v2 as wr
 
     bars: dict[str, Any] = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "stddev"}

@@ -53,7 +53,7 @@ def report_json(report: Report) -> str:
 
 
 def configuration_entry(group: Configuration) -> dict[str, Any]:
-    """Convert a configuration and its summarized metrics to JSON-serializable values."""
+    """Convert a configuration with its summarized metrics to a JSON object."""
     names = sorted(group.names)
     return {
         "label": group.label,
@@ -66,7 +66,7 @@ def configuration_entry(group: Configuration) -> dict[str, Any]:
 
 
 def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
-    """Convert a run and its metrics to JSON-serializable values."""
+    """Convert a run with its status, settings and metrics to a JSON object."""
     entry = {key: run.record.get(key) for key in ("experiment", "seed", "parameters", "wall_seconds")}
     fields = {key: run.setting(key) for key in FIELDS}
     reason = None if run.status == "finished" else reason_text(run, report.created)
@@ -74,7 +74,7 @@ def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
 
 
 def report_csv(report: Report) -> str:
-    """Format runs as CSV with one line per run: status, settings, throughput and metrics."""
+    """Format the runs as CSV, one line per run with its settings, throughput and metrics."""
     configs = [run_settings(run) for run in report.runs]
     keys = dict.fromkeys(key for config in configs for key in config)
     rates = sorted({f"throughput/{name}" for run in report.runs for name in run.part("throughput")})
@@ -181,7 +181,7 @@ def settings_text(report: Report) -> str:
 
 
 def reading_text(report: Report) -> str:
-    """Return the paragraph below the result tables: run statuses, unit of scores, and notes."""
+    """Return the Markdown text below the result tables: run statuses, unit and notes."""
     lines = [f"{state_text(report.runs).capitalize()}.", sentences(list(filter(None, [units(report.tables)])))]
     return " ".join(filter(None, [*lines, *(escape(sentences([note])) for note in report.notes)]))
 

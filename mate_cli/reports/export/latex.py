@@ -113,7 +113,7 @@ def headings(view: View, places: Sequence[int]) -> list[str]:
 
 
 def rules(spans: Sequence[tuple[str, int]]) -> str:
-    """Return the LaTeX rules below the named groups of columns.
+    """Return the LaTeX rules (partial horizontal lines) below column groups that have a name.
 
     Args:
         spans: (name, number of columns) of each group.

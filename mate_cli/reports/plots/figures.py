@@ -126,6 +126,6 @@ def score_margins(configurations: Sequence[Margins]) -> Figure:
 
 
 def margins_text(values: Sequence[float]) -> str:
-    """Format the mean score margin and the share above 0: `mean +0.530, above 0 for 81.2%`."""
+    """Summarize score margins as text: `mean +0.530, above 0 for 81.2%`."""
     positive_share = sum(value > 0 for value in values) / len(values)
     return f"mean {SCORE_MARGIN.difference_text(fmean(values))}, above 0 for {positive_share:.1%}"

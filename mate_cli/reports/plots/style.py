@@ -41,12 +41,15 @@ def color_of(index: int) -> str:
 
 
 def dash_of(index: int) -> str:
-    """Return the line style of the configuration with an index, which differs if colors are equal."""
+    """Return the line style of a configuration in figures, by its index.
+
+    Configurations with equal colors have different styles.
+    """
     return DASHES[index // len(COLORS) % len(DASHES)]
 
 
 def mark_of(index: int) -> str:
-    """Return the marker shape of the configuration with an index, to identify it without color."""
+    """Return the marker shape of a configuration in figures, to identify it without color."""
     return MARKS[(index + index // len(COLORS)) % len(MARKS)]
 
 

@@ -39,7 +39,7 @@ The hash identifies the questions, so that scores on different questions are not
 
 
 def count(asked: str) -> int:
-    """Return the number of questions in a `QuestionSet` entry `count:hash`, such as 40 for `40:1a2b`."""
+    """Return the number of questions from an entry `count:hash`, such as 40 for `40:1a2b`."""
     return int(asked.partition(":")[0])
 
 
@@ -96,7 +96,7 @@ class LoadedRun:
         return {name: self.parse(name) for name in self.metrics}
 
     def parse(self, full: str) -> MetricName:
-        """Parse the name of a logged metric, with the recorded declaration of a user-defined metric."""
+        """Parse the name of a logged metric, which may be user-defined in this run."""
         return MetricName.parse(full, read_specs(self.part("specs")))
 
     @cached_property
@@ -110,7 +110,7 @@ class LoadedRun:
         return "" if value is None else clean(value)
 
     def part(self, key: str) -> dict[str, Any]:
-        """Return a mapping in the record, or {} if the entry is missing or no mapping.
+        """Return an entry of the record that is a dictionary, such as `metrics`, else {}.
 
         The result is empty if the entry is missing or has another type.
         """
@@ -217,7 +217,7 @@ def first_runs(folder: Path, most: int) -> list[str]:
 
 
 def match_folders(asked: str, warnings: list[str]) -> list[Path]:
-    """Return the folder with a given path, or all folders that match the path as a glob pattern.
+    """Return the folders that a path or glob pattern names.
 
     A file is only reported in `warnings`, because a shell expands `*` to files, too.
 
@@ -317,7 +317,7 @@ def list_unreadable(folder: Path) -> Iterator[str]:
 
 
 def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
-    """Read record.json of a run, and shorten oversized entries with a warning.
+    """Read and validate record.json of a run. Oversized entries are shortened with a warning.
 
     Raises:
         RunError: the file is missing, damaged, too large, or not a record.

@@ -80,7 +80,7 @@ def recorded_costs(groups: Sequence[Configuration]) -> tuple[Cost, ...]:
 
 
 def cost_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return size, speed, FLOPs, time and memory of each configuration.
+    """Build the section of the costs of each configuration: size, speed, FLOPs, time, memory.
 
     A cost that no run recorded has no column.
 
@@ -157,7 +157,7 @@ SPEED_NOTES = (
 
 
 def speed_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return accuracy against training speed, as in the DoT paper.
+    """Build the section that compares scores with training speeds, as in the DoT paper.
 
     Published results are below the configurations. The result is None if no run has a metric for which papers report
     the training speed.
@@ -171,7 +171,7 @@ def speed_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def efficiency_views(report: Report) -> Iterator[View]:
-    """Yield a table of scores and training speeds for each dataset and metric.
+    """Yield a table with the score and training speed of each configuration, by dataset.
 
     Configurations are above published results.
     """
@@ -186,7 +186,7 @@ def efficiency_views(report: Report) -> Iterator[View]:
 
 
 def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterator[Row]:
-    """Yield a table row with score and training speed for each configuration that has the metric."""
+    """Yield a row with score and training speed for each configuration that has the metric."""
     for group in groups:
         if summary := group.summary(metric.full):
             rate = group.cost(RATE, "throughput")
@@ -203,7 +203,7 @@ def published_rows(papers: Sequence[PublishedResult], metric: MetricName) -> Ite
 
 
 def speed_cells(metric: MetricName, summary: Summary, best: float | None, rate: float | None) -> tuple[ViewCell, ...]:
-    """Build the table cells of a score, the score of the best run, and the training speed.
+    """Build the cells of a row: score, score of the best run, and training speed.
 
     Args:
         metric: metric of the scores.
@@ -257,7 +257,7 @@ class SettingPanel(NamedTuple):
 
 
 def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the score of each run against the settings of a sweep.
+    """Build the section that plots the score of each run against the settings of a sweep.
 
     The result is None if no run has a score.
 
@@ -349,7 +349,7 @@ def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> floa
 def draw_coordinates(
     panel_list: Sequence[SettingPanel], runs: Sequence[ScoredRun], metric: MetricName
 ) -> Mapping[str, Any]:
-    """Compute a parallel coordinates plot of runs, with one axis per setting and one for the score.
+    """Compute the coordinates of a parallel coordinates plot of runs, for an HTML template.
 
     Args:
         panel_list: settings to show, one axis each.
@@ -416,7 +416,7 @@ def distinct_texts(texts: Sequence[str]) -> list[str]:
 
 
 def value_shares(values: Sequence[str]) -> dict[str, float]:
-    """Return the position (0 to 1) of each distinct value of a setting on a plot axis.
+    """Map each distinct value of a setting to its position (0 to 1) on a plot axis.
 
     Positions are logarithmic if positive values span more than a factor of `FAR`.
 

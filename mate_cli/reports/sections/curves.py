@@ -36,7 +36,7 @@ NOTES = (
 
 
 def curves_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return learning curves of the logged metrics.
+    """Build the section of learning curves of the logged metrics.
 
     Page scripts draw the curves. If scripts are disabled, the page shows one static figure.
 
@@ -77,7 +77,7 @@ Curve = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class RunLog:
-    """The learning curves of a run, which are read from its metrics.jsonl.
+    """Learning curves of a run, read from its metrics.jsonl.
 
     Args:
         curves: curve of each metric, by its name.
@@ -91,7 +91,7 @@ class RunLog:
 
 
 def load_log(folder: Path, *, points: int = 240) -> RunLog:
-    """Read the learning curves of a run, and average each curve to at most `points` points.
+    """Read the learning curves of a run, each reduced to at most `points` averaged points.
 
     Lines that are not JSON objects are skipped, such as the last line of an interrupted run. Final metrics are skipped,
     too, because they are single points.
@@ -106,7 +106,7 @@ def load_log(folder: Path, *, points: int = 240) -> RunLog:
 
 
 def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
-    """Select (step, value) pairs of a clock at even distances, with the first and the last pair.
+    """Thin (step, time) pairs to evenly spaced pairs, with the first and the last pair.
 
     A decreasing value is replaced by the previous maximum.
     """
@@ -117,7 +117,7 @@ def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
 
 
 def logged_rows(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the valid rows of a metrics.jsonl file that have a step.
+    """Yield the rows of a metrics.jsonl file that have a valid step.
 
     Nothing is yielded if the file is unreadable.
     """
@@ -174,19 +174,19 @@ def read_logs(report: Report, *, most: int) -> list[PlottedConfiguration]:
 
 
 def list_logged_metrics(drawn: Sequence[PlottedConfiguration]) -> list[MetricName]:
-    """Return the logged metrics whose curves are drawn, most important first."""
+    """Return the metrics to draw learning curves of, most important first."""
     per_plot = ({run.parse(name) for run, log in plot.logs for name in list_moving(log)} for plot in drawn)
     counts = Counter(metric for metrics in per_plot for metric in metrics if metric.score != "lr")
     return sorted(counts, key=lambda metric: curve_order(metric, counts[metric]))[:MAX_FIGURES]
 
 
 def list_moving(log: RunLog) -> Iterator[str]:
-    """Yield the names of the metrics that a run logged at several steps."""
+    """Yield the metrics that a run logged at several steps, which have a curve."""
     yield from (name for name, curve in log.curves.items() if len(curve) > 1)
 
 
 def curve_order(metric: MetricName, count: int) -> tuple[object, ...]:
-    """Return a key to sort logged metrics by importance, with the training loss first.
+    """Return a sort key for learning curves: training loss first, then scores by importance.
 
     Training loss comes first, then scores of all questions by how many configurations logged them, other losses, and
     the rest.

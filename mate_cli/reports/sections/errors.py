@@ -52,7 +52,7 @@ NOTES = (
 
 
 def errors_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the percentages of error types next to the MATE paper's.
+    """Build the section that compares percentages of error types with the MATE paper.
 
     Args:
         report: comparison of runs.
@@ -95,7 +95,7 @@ SCORED = ("em", "gold_em")
 
 
 def count_wrong_answers(groups: Iterable[Configuration], split: str) -> dict[str, ErrorCounts]:
-    """Count the types of incorrect answers of each configuration on a split, over all seeds.
+    """Count the types of wrong answers of each configuration on a split, over all seeds.
 
     Configurations without incorrect answers are omitted.
 
@@ -124,7 +124,9 @@ def errors_in(answers: Iterable[Questions]) -> ErrorCounts:
 
 
 def error_shares(counts: ErrorCounts) -> dict[str, str]:
-    """Return {name: percentage} for error types, the paper's error types, and positions of wrong cells.
+    """Return percentages of wrong answers by name: error types, and locations of wrong cells.
+
+    The error types of the MATE paper are included.
 
     Args:
         counts: numbers of incorrect answers by error type and position.

@@ -41,7 +41,7 @@ MAX_QUESTIONS, MAX_GROUPS, MAX_TEXTS, FIRST = 40, 8, 2, 6
 
 
 def questions_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return questions that configurations answer differently.
+    """Build the section of questions that configurations answer differently.
 
     The page has a search field that filters the questions.
 
@@ -55,7 +55,7 @@ def questions_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def questions_content(report: Report) -> Mapping[str, Any] | None:
-    """Return the HTML template values of the questions that configurations answer differently.
+    """Return the template values of the list of questions with different answers.
 
     Return None if configurations answer no question differently.
     """
@@ -303,7 +303,7 @@ def data_options(run: LoadedRun) -> dict[str, Any] | None:
 
 
 def _read(options: Mapping[str, Any], split: str, ids: Sequence[str]) -> Tables:
-    """Read the tables of the given questions from a dataset.
+    """Read the tables of questions from the dataset on which the runs were evaluated.
 
     Only dataset readers of this package are called, because records are untrusted. The table is None for questions that
     the dataset does not contain.

@@ -35,7 +35,7 @@ UNDERLINED = "underlined: not clearly worse than the best, within ± or sampling
 
 
 def results_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return the scores of each configuration, by dataset and metric.
+    """Build the section of result tables with the scores of each configuration.
 
     Args:
         report: comparison of runs.
@@ -49,7 +49,7 @@ def results_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def reading_notes(report: Report) -> str:
-    """Return the explanation below the result tables: unit of scores, marks and notes."""
+    """Return the text below the result tables, which explains units, marks and notes."""
     explanations = (units(report.tables), "bold: best of each column, if another value is clearly worse", UNDERLINED)
     lines = (
         [sentences(["; ".join(filter(None, explanations))])] if report.tables else ["No run has recorded a metric yet."]
@@ -149,7 +149,7 @@ def row_cells(row: ResultRow, table: ResultTable, kind: Kind) -> list[ViewCell]:
 
 
 def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCell:
-    """Build the table cell of a score, with its spread, its mark, and exact values on hover.
+    """Build the table cell of a score with its spread and mark. Exact values show on hover.
 
     Args:
         metric: metric of the score.
@@ -164,7 +164,7 @@ def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCel
 
 
 def score_cell(metric: MetricName, summary: Summary) -> ViewCell:
-    """Build the table cell of a score: its center, with its spread after ±."""
+    """Build the table cell of a summarized score, such as `62.8 ±0.4`."""
     spec, spread = metric.spec, summary.spread
     cell = ViewCell.of(summary.center, spec.text, spec.scale)
     return cell if spread is None else replace(cell, spread=spec.spread_text(spread), spread_value=spec.scale * spread)
@@ -176,7 +176,7 @@ Members = Sequence[tuple[int, Configuration]]
 
 
 def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return scores on subsets of the questions.
+    """Build the section of scores on subsets of the questions.
 
     Subsets are defined by, for example, the position of the answer or the length of the input. The result is None if no
     run has subset metrics.
@@ -220,7 +220,7 @@ def first_table(report: Report, groups: Members, kind: str) -> View | None:
 
 
 def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
-    """Build the table of one metric on question subsets of one type, and on all questions.
+    """Build the table of a metric on all questions and on question subsets of one category.
 
     Return None if no run has the metric for such subsets.
 
@@ -267,7 +267,9 @@ def group_data(report: Report, place: int) -> dict[str, Any]:
 
 
 def references(report: Report, metric: MetricName, dataset: str) -> list[PublishedResult]:
-    """Select the published results of a metric: the best of each compared model, or all models.
+    """Select the published results of a metric to compare with: the best of each model.
+
+    If papers report none of the compared models, the best result is selected.
 
     Args:
         report: comparison of runs.
@@ -311,7 +313,7 @@ def list_scores(report: Report) -> list[MetricName]:
 
 
 def scores_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return scores as bars of a selectable metric.
+    """Build the section of bar charts, one per metric that the reader can select.
 
     The bars and the menu of metrics need no script.
 

@@ -25,7 +25,7 @@ NOTE = (
 
 
 def robustness_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return changes of scores by perturbations of the questions.
+    """Build the section of score changes after perturbations of questions or tables.
 
     The result is None if no run was evaluated with `perturb=`.
 
@@ -109,7 +109,9 @@ def choose_score(scores: Mapping[str, float], metric: str | None) -> str:
 
 
 def estimate_change(scores: np.ndarray) -> Bootstrap | None:
-    """Bootstrap the change of scores over tables, or return None for too few questions or tables.
+    """Estimate the mean score change and its confidence interval by bootstrap over tables.
+
+    Return None for too few questions or tables.
 
     Args:
         scores: scores as returned by `changes_of`.

@@ -37,7 +37,7 @@ FILES = (("config", "config.yaml"), ("record", "record.json"), ("predictions", "
 
 
 def runs_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return a table of single runs with commands, to filter and group.
+    """Build the section of single runs with their commands, which a reader can filter.
 
     Args:
         report: comparison of runs.
@@ -94,7 +94,7 @@ def compact_run_rows(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], s
 
 
 def list_varying_settings(report: Report) -> list[str]:
-    """Return the settings by which a page can group runs: the main fields, then differing settings."""
+    """Return settings by which a page can group runs: main fields, then differing settings."""
     keys = differing_keys([settings(run, (*SEED_REPEAT_KEYS, *FIELDS)) for run in report.runs])
     return [*FIELDS, *[key for key in keys if not key.endswith(TARGET)][:MAX_SETTINGS]]
 
@@ -151,7 +151,7 @@ def command_text(run: LoadedRun) -> str:
 
 
 def environment_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return the hardware and the package versions of the runs.
+    """Build the section of hardware and package versions of the runs.
 
     Args:
         report: comparison of runs.
@@ -192,7 +192,7 @@ MAX_COLUMNS, MAX_DIFFERENCES, MAX_COMMON = 10, 60, 200
 
 
 def settings_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return the common and the differing settings of configurations.
+    """Build the section of common and differing settings of the configurations.
 
     Args:
         report: comparison of runs.
@@ -339,7 +339,7 @@ def words_view(title: str, head: str, facts: Sequence[Mapping[str, str]]) -> Vie
 
 
 def word_columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """Build table columns that contain text."""
+    """Build table columns for text instead of numbers."""
     return tuple(Column(name, is_number=False) for name in names)
 
 

@@ -13,7 +13,7 @@ COLUMNS = tuple(
 
 
 def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return significance tests against one reference configuration.
+    """Build the section of significance tests against a reference configuration.
 
     The result is None if the option `against` is not set.
 
@@ -61,5 +61,5 @@ def difference_row(test: Difference, metric: MetricName) -> Row:
 
 
 def p_text(p: float) -> str:
-    """Format a p-value: <0.001, 0.034, 0.51."""
+    """Format a p-value with two or three decimals: <0.001, 0.034, 0.51."""
     return "<0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"

@@ -97,7 +97,7 @@ def _sources(stem: str, traced: list[Any], contents: Mapping[str, bytes], proble
 
 
 def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, str]]:
-    """Return the answer nodes of a question, which are the cells and passages that contain the answer.
+    """Return the cells and passages that contain a question's answer ("answer nodes").
 
     Each node has its text, (row, column), link and source ("table" or "passage").
 
@@ -115,7 +115,9 @@ def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, s
 
 
 def parse_reference(name: str, contents: Mapping[str, bytes], problems: list[Problem]) -> dict[str, Any] | None:
-    """Parse the file `<split>_reference.json`, which states the gold answers and their sources.
+    """Parse `<split>_reference.json`, with the gold answer of each question and its source.
+
+    The source is "table" or "passage".
 
     The file is {"reference": {id: answer}, "table": [ids], "passage": [ids]}.
 

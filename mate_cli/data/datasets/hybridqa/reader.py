@@ -41,7 +41,7 @@ SAMPLE_ROOT = Path(__file__).parents[1] / "sample" / "release"
 
 @dataclass(frozen=True, slots=True)
 class ExtraQuestions:
-    """Additional training questions, from the files of the option `extra_train`.
+    """Additional training questions (option `extra_train`), without duplicates.
 
     Args:
         questions: questions to train on.
@@ -107,7 +107,7 @@ class HybridQA(Release):
         return examples
 
     def check(self) -> CheckReport:
-        """Check the release, and compare its reference files and answer nodes with the questions.
+        """Check the release, including its reference files and the answer nodes of questions.
 
         Training questions of the release that duplicate a question of dev or test are notes only. Duplicates in
         `extra_train` are counted as excluded. See `Release.check`.
@@ -130,7 +130,7 @@ class HybridQA(Release):
         return replace(report, problems=tuple(problems), counts=counts, notes=notes)
 
     def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
-        """Return the questions of a split as stated in its files on disk, without their tables.
+        """Return the questions of a split as stated in its files, before they get their tables.
 
         Args:
             split: name of the split.
@@ -201,7 +201,7 @@ class HybridQA(Release):
         return store
 
     def _unchecked(self) -> list[Problem]:
-        """Return a note on missing evaluation splits, whose questions `extra_train` may contain, else []."""
+        """Return a note if `extra_train` could not be compared with all evaluation splits."""
         absent = [split for split in self.split_files if split not in ("train", *self.splits)]
         note = f"not checked for questions of {', '.join(absent)}: not on disk in {self.root}"
         return [Problem("extra_train", "", note)] if self.extra_train and absent else []
@@ -445,7 +445,7 @@ def note_contamination(splits: Mapping[str, Sequence[HybridQAQuestion]], overlap
 
 
 def count_questions(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:
-    """Count the questions, the tables, and the questions by source of the answer, such as "passage"."""
+    """Count the questions, their tables, and the questions by source of the answer."""
     sources = Counter(question.source or "not given" for question in questions)
     tables = len({question.table_id for question in questions})
     in_order = {name: sources[name] for name in ("table", "passage", "missing", "not given")}

@@ -62,7 +62,7 @@ class RowTableError(RowError):
 
 @dataclass(frozen=True)
 class LabelledRow:
-    """One labelled question of user data, as values by field name.
+    """One labelled question of user data: its values by field name, such as "question".
 
     Args:
         values: values by field name, see `FIELD_ALIASES`, without empty values.
@@ -112,7 +112,7 @@ class LabelledRow:
         return tuple(text for entry in entries if (text := spreadsheet_text(entry).strip()))
 
     def parse(self, name: str) -> Any:  # noqa: ANN401 - what JSON holds
-        """Return the value of a field of the row, parsed as JSON if it is text.
+        """Return the value of a field. A value that is text is parsed as JSON.
 
         Raises:
             RowError: the text is not JSON.
@@ -168,7 +168,7 @@ class RowTables:
             raise RowTableError(f"its table cannot be used: {error}") from error
 
     def find(self, name: str, folder: Path, kind: str = "table") -> Path:
-        """Find a file that a row refers to, in the folder of the row's file, or else in the root.
+        """Find a file that a row names, relative to the folder of the row's file or to the root.
 
         Args:
             name: path of the file, relative to one of the folders.
@@ -199,7 +199,7 @@ class RowTables:
 
 
 def inline_table(value: object) -> Table:
-    """Parse a table that a row of user data contains as nested lists or objects.
+    """Parse a table that user data contains inline, as nested lists or objects.
 
     The table is a list of lists with the header first, a list of objects, or an object in a format of JSON table
     files, such as `{header, rows}` or `{columns, data}` of pandas.
@@ -243,7 +243,7 @@ def _split_header(value: Any) -> tuple[Any, list[Any]] | None:  # noqa: ANN401 -
 
 
 def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a copy of a table with additional passages, each linked to one cell of the table.
+    """Return a copy of a table with additional passages. Each is linked to one cell.
 
     Args:
         table: table without these passages.
@@ -395,7 +395,10 @@ def check_columns(names: Iterable[str], columns: Mapping[str, str], file: str) -
 
 
 def unknown_columns(names: Iterable[str], columns: Mapping[str, str]) -> list[str]:
-    """Return the columns that correspond to no field of `FIELD_ALIASES`, so that they are not read."""
+    """Return the columns of a user file that match no field, to report that they are ignored.
+
+    Names of fields are in `FIELD_ALIASES`.
+    """
     known_names = {*(name for aliases in FIELD_ALIASES.values() for name in aliases), *map(str.lower, columns.values())}
     return [name for name in names if name.strip().lower() not in known_names]
 
@@ -424,7 +427,10 @@ def read_rows(path: Path, name: str, problems: list[Problem]) -> tuple[bool, Ite
 
 
 def _read_json(path: Path, name: str, lines: bool, problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a JSON list or of JSON lines. Values of other types are reported as problems."""
+    """Yield the JSON objects in a user file, which is a JSON list or has one object per line.
+
+    Other values are reported as problems.
+    """
     text = decode(name, read_file(path), problems) or ""
     texts = enumerate(text.split("\n"), 1) if lines else [(1, text)]
     for number, part in texts:

@@ -65,7 +65,9 @@ class QueryRows(Protocol):
         """Return whether the question of a row must be answered from a database, not a table."""
 
     def example(self, row: LabelledRow, name: str) -> tuple[TableExample, str]:
-        """Convert a row to an example, and return why training cannot use the example ("" if it can).
+        """Convert a row to a question about a database, and return why training cannot use it.
+
+        The reason is "" for a usable question.
 
         Raises:
             RowError: the row has no question, or its database cannot be read.
@@ -219,7 +221,9 @@ class LabelledRows(Release):
         return self._parsed[source]
 
     def _choose_metric(self, examples: Sequence[TableExample]) -> str:
-        """Return the import path of the metric for the type of the answers, such as queries or cells.
+        """Choose the metric for the type of the answers, and return its import path.
+
+        Types are queries, cells, verdicts on statements and texts in passages.
 
         Other types are verdicts on statements and texts in passages.
         """
@@ -238,7 +242,7 @@ class LabelledRows(Release):
         return example
 
     def _hold_out_dev(self, examples: Sequence[TableExample]) -> set[str]:
-        """Select the training questions that become the dev split, and return their ids.
+        """Return the ids of the training questions that become the dev split.
 
         All questions of a table are selected together. If there are few tables, conversations or questions are
         selected instead.
@@ -292,7 +296,7 @@ class LabelledRows(Release):
 
 
 def describe_unusable(example: TableExample) -> str:
-    """Describe why a question has no training signal, with a hint for its row."""
+    """Describe why a model cannot be trained on a question, with a hint how to fix its row."""
     texts = " | ".join(example.answer.texts) if example.answer else ""
     description = f'"{shorten(texts, MAX_LETTERS)}" for "{shorten(example.question, MAX_LETTERS)}"'
     return f"{description} is unusable, {example.outcome.removeprefix(UNUSABLE)}: {CELLS_HINT}"
@@ -378,7 +382,7 @@ class HubDataset(LabelledRows):
         return f"data=hub {format_overrides({name: getattr(self, name) for name in names})}"
 
     def locate(self, split: str) -> str | None:
-        """Return the name of a split in the dataset, or None if it has no such split."""
+        """Return the name on the Hub of a split such as "dev", or None if it does not exist."""
         return super().locate(split) or next((name for name in DEFAULT_SPLITS[split] if name in self._tables), None)
 
     def is_there(self, source: str) -> bool:

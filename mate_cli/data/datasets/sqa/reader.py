@@ -145,7 +145,7 @@ class SQA(Release):
                 self.suspicions.append(Problem(file, turn.key, message))
 
     def check(self) -> CheckReport:
-        """Check the release, and count the answers that are empty cells. See `Release.check`."""
+        """Check the release, and count answers that are empty cells. See `Release.check`."""
         report = super().check()
         splits = self._sound([])
         answers = (example.answer for examples in splits.values() for example in examples)

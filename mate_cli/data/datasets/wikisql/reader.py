@@ -31,7 +31,7 @@ WRONG_TYPE = "SQL fails"
 
 
 class TypedTable(NamedTuple):
-    """A WikiSQL table with the declared types of its columns.
+    """A WikiSQL table with the type ("text" or "real") that WikiSQL declares for each column.
 
     Args:
         table: the table.
@@ -110,7 +110,7 @@ class WikiSQL(Release):
         return answer
 
     def _read_tables(self, file: str, problems: list[Problem]) -> dict[str, TypedTable]:
-        """Return the valid tables of a split by id, including tables without rows."""
+        """Read the tables of a split as {table id: table}. Tables without rows are included."""
         tables: dict[str, TypedTable] = {}
         for index, entry in _entries(file, self.need(file), problems):
             table = _table(file, f"line {index + 1}", entry, problems)
@@ -155,7 +155,7 @@ _cell = lru_cache(maxsize=1 << 16)(Cell)
 
 
 def _read_answer(results: object) -> Answer | None:
-    """Convert the query result in the file, such as [["Paris"], ["Rome"]], to an answer.
+    """Convert the query result in a file, such as [["Paris"], ["Rome"]], to an answer.
 
     Return None if the file states no result.
     """
@@ -180,7 +180,10 @@ _WORDS = re.compile(r"\w+|[^\w\s]+")
 
 @dataclass(frozen=True, slots=True)
 class WikiSQLCondition:
-    """Condition on rows: a column (from 0), the index of an operator in `OPERATORS`, and a value."""
+    """Condition of a WikiSQL query: a column (from 0), an operator and a value.
+
+    The operator is an index in `OPERATORS`.
+    """
 
     column: int
     operator: int
@@ -200,7 +203,7 @@ class WikiSQLQuery:
 
     @classmethod
     def parse(cls, sql: Any, types: Sequence[str]) -> WikiSQLQuery:  # noqa: ANN401 - what JSON holds
-        """Parse the JSON form of a question's SQL query, and check the query against its table.
+        """Parse a WikiSQL query from JSON, and check that it is valid for the table's columns.
 
         The form is {"sel": column, "agg": aggregation, "conds": [[column, operator, value]]}.
 
@@ -234,7 +237,7 @@ def _is_place(index: object, items: Sequence[Any]) -> bool:
 
 
 def execute_sql(query: WikiSQLQuery, rows: Sequence[Sequence[str]], types: Sequence[str]) -> Answer:
-    """Run a query, and return the selected cells, their aggregation and the answer.
+    """Execute a WikiSQL query, and return its result as answer with the selected cells.
 
     MAX and MIN select a single cell: of equal cells the last for MAX and the first for MIN. Texts are equal if their
     words and punctuation are equal, ignoring case and spacing. The number is set if the result is a number. It is NaN
@@ -305,7 +308,7 @@ def _extreme(cells: Coordinates, values: Sequence[Value], name: str) -> tuple[Co
 
 
 def _number(aggregation: str, values: Sequence[Value]) -> float | None:
-    """Return the result of a query as a number, or None if the result consists of texts.
+    """Compute the result of a query as a number. Return None if the result consists of texts.
 
     Raises:
         ValueError: a single value to aggregate is not a number.
