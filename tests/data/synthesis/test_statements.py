@@ -7,7 +7,7 @@ from golden import numbers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.data.synthesis.statement_values import compare_values, statement_number
+from mate_cli.data.synthesis.statement_values import LESS, Filter, PartValues, compare_values, statement_number
 from mate_cli.data.synthesis.statements import Grammar, synthesize, table_parts
 from mate_cli.tables.table import Cell, Table
 
@@ -98,6 +98,11 @@ def test_numbers_are_written_with_two_decimals_or_none(number, text):
 )
 def test_comparisons_hold_for_all_pairs_of_numbers(left, right, comparator, holds):
     assert compare_values(frozenset(left), frozenset(right), comparator) is holds
+
+
+def test_texts_are_neither_less_nor_greater():
+    values, clause = PartValues(make_table(["n", "m"], [["1", "a"], ["x", "b"], ["3", "c"]])), Filter(0, LESS, "2")
+    assert [values.filter_rows(rows, clause) for rows in (0b101, 0b111)] == [0b001, None]
 
 
 @given(st.integers(1, 60), st.integers(1, 120))
