@@ -17,7 +17,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class
-    """Import a public class or function at its first use, so that the command line starts without torch."""
+    """Import a public class or function at its first use, because this may import torch."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, own_name = _PLACES[name]

@@ -57,14 +57,17 @@ def quote_list(texts: Iterable[str]) -> str:
 
 
 def is_written(value: str) -> bool:
-    """Return whether an override value needs no further quotes, such as a quoted text or `null`."""
+    """Return whether an override value needs no quotes, such as `null` or a quoted text."""
     if value in ("", "null", "???"):
         return True
     return value[0] in "'\"" and isinstance(_parsed(value), str)
 
 
 def _write(value: object) -> str:
-    """Format a value in Hydra's override grammar. Texts are quoted only if necessary."""
+    """Format a value in Hydra's override grammar.
+
+    Texts are quoted only if necessary.
+    """
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_write(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, (list, tuple)):

@@ -104,9 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def is_interrupted(error: BaseException | None) -> bool:
-    """Return whether an error is a `KeyboardInterrupt`, or was raised while handling an interrupt.
+    """Return whether an error is an interrupt, or was raised while handling an interrupt.
 
-    For example, clean-up code that an interrupt started may fail.
+    An interrupt is a `KeyboardInterrupt`. For example, clean-up code that an interrupt started may fail.
     """
     while error and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
@@ -114,7 +114,7 @@ def is_interrupted(error: BaseException | None) -> bool:
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
-    """Check that the command-line arguments are valid UTF-8 and that the working directory exists.
+    """Check that command-line arguments are valid UTF-8 and the working directory exists.
 
     Raises:
         ConfigError: an argument is not UTF-8, or the working directory was deleted.
@@ -251,7 +251,7 @@ def run_hydra(name: str, module: ModuleType, function: str, arguments: list[str]
 
 
 def run_hydra_info_flags(config_name: str) -> None:
-    """Run Hydra's own output for flags that only print information, such as `--cfg` and `--info`.
+    """Run Hydra for flags that only print information, such as `--cfg` and `--info`.
 
     The arguments are read from `sys.argv`.
 
@@ -283,7 +283,9 @@ def print_error(error: MateError) -> int:
 
 
 def interrupt() -> None:
-    """Signal handler that raises `KeyboardInterrupt` for other termination signals than SIGINT.
+    """Raise `KeyboardInterrupt` for a termination signal other than SIGINT.
+
+    This is a signal handler.
 
     Raises:
         KeyboardInterrupt: always.

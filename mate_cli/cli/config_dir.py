@@ -160,9 +160,10 @@ def load_extended_option(group: str, name: str) -> Iterator[dict[str, Any]]:
 
 
 def read_choice(group: str, name: str) -> dict[str, Any]:
-    """Return the values of a config group option, including values of the files that it extends.
+    """Return the values of a config group option.
 
-    Keys are merged at the top level only. `defaults` is removed.
+    Values of the files that the option extends are included. Keys are merged at the top level only. `defaults` is
+    removed.
     """
     contents = load_extended_option(group, name)
     return {key: value for content in contents for key, value in content.items() if key != "defaults"}

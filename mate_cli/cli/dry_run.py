@@ -138,7 +138,9 @@ def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateE
 
 
 def stages_to_train(spec: RunSpec, left_out: Collection[str] = ()) -> list[Stage]:
-    """Return the stages of a run that are to be trained, without stages replaced by finished runs.
+    """Return the stages of a run that are to be trained.
+
+    Stages replaced by finished runs are omitted.
 
     Args:
         spec: run with the stages. Stages replaced by a finished run are excluded.

@@ -32,10 +32,10 @@ SENTENCE = re.compile(r"(?:\[(?P<paper>[^\]]+)\] )?(?P<text>.*?(?:[.?!](?= [A-Z]
 
 
 def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.65) -> str | None:
-    """Return the hint "Did you mean NAME?" for a mistyped name, or None without a similar name.
+    """Return the hint "Did you mean NAME?" for a mistyped name.
 
-    If no name has a similar spelling, the shortest valid name that starts with `name` (3 or more characters) is
-    suggested.
+    Return None without a similar name. If no name has a similar spelling, the shortest valid name that starts with
+    `name` (3 or more characters) is suggested.
 
     Args:
         name: name that was not found.

@@ -70,7 +70,9 @@ def check_inside(folder: Path, target: Path) -> None:
 
 
 def make_folders(folder: Path) -> list[Path]:
-    """Create a folder and its missing parents. Return the created folders, innermost first.
+    """Create a folder and its missing parents.
+
+    Return the created folders, innermost first.
 
     Raises:
         OSError: a folder cannot be created.

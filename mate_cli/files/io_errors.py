@@ -51,7 +51,7 @@ def find_known_error(error: BaseException) -> MateError | None:
 
 @contextmanager
 def wrap_file_errors(path: Path | str, kind: type[MateError], problem: str, remedy: str) -> Iterator[None]:
-    """Convert errors in the context, which reads or writes a file, to a `MateError` with a hint.
+    """Raise a `MateError` with a hint if reading or writing a file fails in the context.
 
     The error message names the file and the reason.
 

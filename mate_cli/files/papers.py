@@ -21,7 +21,7 @@ def find_packages(name: str) -> dict[str, Path]:
 
 
 def find_room(module: str) -> Path | None:
-    """Return the folder of the paper that contains a module, or None for a module outside of papers.
+    """Return the folder of the paper that contains a module, or None for other modules.
 
     Args:
         module: dotted name of the module.

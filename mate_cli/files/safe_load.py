@@ -48,7 +48,10 @@ class _Loader(yaml.cyaml.CParser, _OmegaConfLoader):
 
 
 def _short_integer(loader: _Loader, node: yaml.ScalarNode) -> int:
-    """Construct an integer of YAML. Long text is rejected, because its conversion is slow."""
+    """Construct an integer of a YAML file, unless its text is too long.
+
+    Long text is rejected, because its conversion is slow.
+    """
     if len(node.value) > MAX_DIGITS:
         raise yaml.YAMLError(f"a number has more than {MAX_DIGITS} digits")
     return int(loader.construct_yaml_int(node))
@@ -110,7 +113,9 @@ def read_bytes(path: Path, *, largest: int = MAX_SIZE, links: bool = False) -> b
 
 
 def read_yaml(path: Path, kind: type[MateError], remedy: str, *, links: bool = False) -> dict[str, Any]:
-    """Read a mapping from a YAML file. Interpolations `${...}` stay text.
+    """Read a mapping from a YAML file.
+
+    Interpolations `${...}` stay text.
 
     Args:
         path: path of the file.
@@ -127,7 +132,9 @@ def read_yaml(path: Path, kind: type[MateError], remedy: str, *, links: bool = F
 
 
 def parse_yaml(text: str) -> Any:  # noqa: ANN401 - any value
-    """Return the values of a YAML text. Interpolations `${...}` stay text.
+    """Return the values of a YAML text.
+
+    Interpolations `${...}` stay text.
 
     Raises:
         Exception: the text is invalid, has an alias or is nested too deeply.
@@ -137,7 +144,9 @@ def parse_yaml(text: str) -> Any:  # noqa: ANN401 - any value
 
 
 def load_json(path: Path, *, largest: int = MAX_SIZE, links: bool = False) -> Any:  # noqa: ANN401 - whatever it holds
-    """Read a JSON file. NaN and infinities, which are not valid JSON, become None.
+    """Read a JSON file, with None instead of NaN and infinities.
+
+    NaN and infinities are not valid JSON.
 
     Args:
         path: path of the file.
@@ -212,13 +221,19 @@ def read_lines(path: Path, largest: int = MAX_SIZE) -> Iterator[dict[str, Any]]:
 
 
 def to_yaml(values: Mapping[str, Any]) -> str:
-    """Serialize JSON-serializable values as YAML. `read_yaml` restores the same values."""
+    """Serialize values as YAML, such that `read_yaml` restores the same values.
+
+    The values must be JSON-serializable.
+    """
     dumper = get_omega_conf_dumper()
     return str(yaml.dump(dict(values), Dumper=dumper, default_flow_style=False, allow_unicode=True, sort_keys=False))
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    """Serialize values as JSON with a final newline. NaN and infinities become null."""
+    """Serialize values as JSON with a final newline.
+
+    NaN and infinities become null.
+    """
     try:
         text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     except ValueError:

@@ -162,7 +162,10 @@ def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) ->
 
 
 def _find_member(target: str) -> object:
-    """Import a class or function by its dotted name. Return None if it does not exist."""
+    """Import a class or function by its dotted name.
+
+    Return None if it does not exist.
+    """
     module, _, name = target.rpartition(".")
     with suppress(ImportError, ValueError):
         return getattr(importlib.import_module(module), name, None)

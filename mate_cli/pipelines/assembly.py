@@ -192,7 +192,7 @@ def _attention(node: Node, device: str, *, moved: bool) -> tuple[AttentionBacken
 
 
 def build_serializer(cfg: ModelConfig) -> Serializer:
-    """Build the serializer, which encodes tables as tokens, and its row ranker if one is configured.
+    """Build the serializer that encodes tables as tokens, with its row ranker if configured.
 
     Raises:
         RunError: the run `encoding.ranked_by` is missing, or its task is not `cell_selection`.

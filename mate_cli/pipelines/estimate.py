@@ -149,7 +149,7 @@ def open_dataset(settings: str) -> TableDataset:
 
 
 def _planned_steps(config: RunConfig) -> Schedule | None:
-    """Return the training schedule if `trainer.max_steps` determines the number of steps, else None.
+    """Return the training schedule if `trainer.max_steps` sets the number of steps.
 
     Return None if the number of steps depends on the number of examples.
     """
@@ -161,7 +161,10 @@ def _planned_steps(config: RunConfig) -> Schedule | None:
 
 @contextmanager
 def _temporary_kernel_cache(cache: str, temporary: str) -> Iterator[None]:
-    """Compile kernels into a temporary folder inside the context if the cache folder does not exist."""
+    """Compile kernels into a temporary folder if the cache folder does not exist.
+
+    Applies inside the context.
+    """
     if Path(cache).expanduser().is_dir():
         yield
         return
@@ -204,7 +207,7 @@ def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> 
 
 
 def _on_this_machine(config: RunConfig, cost: Cost) -> RunConfig:
-    """Return the configuration, reduced to one CPU if this machine lacks the configured devices."""
+    """Replace the devices in a configuration by one CPU if this machine lacks the devices."""
     try:
         resolve_profile(config.hardware)
         return config
@@ -293,7 +296,7 @@ def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> li
 
 
 def _add_time(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], seconds: float, cost: Cost) -> None:
-    """Measure the time of some training steps, and extrapolate to the training and evaluation of a run."""
+    """Time some training steps, and extrapolate to the training and evaluation of a run."""
     schedule = cast(Schedule, cost.schedule)
     if any(reason.startswith("time:") for reason in cost.unknown):
         return

@@ -33,7 +33,7 @@ GPU_WORKERS = 2
 
 @cache
 def open_cache(folder: str) -> Path:
-    """Return the path of the cache folder, or of a temporary folder if the cache is not writable."""
+    """Return the cache folder, or a temporary folder if the cache is not writable."""
     try:
         path = Path(folder).expanduser()
         with TemporaryFile(dir=next(entry for entry in (path, *path.absolute().parents) if entry.exists())):
@@ -153,7 +153,7 @@ def check_compiler(hardware: Hardware) -> None:
 
 @dataclass(frozen=True)
 class RuntimeOverrides:
-    """Settings that replace those of a finished run when it is used: hardware, folders and data.
+    """Hardware, folders and data that replace the settings of a finished run on its use.
 
     Args:
         hardware: current hardware.
@@ -228,7 +228,7 @@ def device_memory() -> float:
 
 
 def memory_error(memory: TrainingMemory, micro_batch: int, available: float) -> MateError:
-    """Return the error for a training step that exceeds the GPU memory, with a hint to save memory.
+    """Return the error for a training step that exceeds the GPU memory, with a hint.
 
     Args:
         memory: memory of a step.
@@ -259,7 +259,10 @@ def _remedy(memory: TrainingMemory, micro_batch: int, available: float) -> str:
 
 
 def _round_down(examples: int, limit: int) -> int:
-    """Return the largest power of two that is at most both numbers, or 0 if a number is below 1."""
+    """Return the largest power of two that is at most both numbers.
+
+    Return 0 if a number is below 1.
+    """
     bound = min(examples, limit)
     return 1 << bound.bit_length() - 1 if bound > 0 else 0
 
@@ -281,7 +284,10 @@ def keep_random_states() -> Iterator[None]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error of PyTorch or of an NVIDIA library means that the GPU memory is exhausted."""
+    """Return whether an error means that the GPU memory is exhausted.
+
+    Such errors come from PyTorch or from an NVIDIA library.
+    """
     if isinstance(error, torch.OutOfMemoryError):
         return True
     text = str(error)
@@ -307,9 +313,9 @@ def explain_memory_errors(describe: Callable[[], MateError]) -> Iterator[None]:
 
 
 def prediction_advice(micro_batch: int) -> MateError:
-    """Return the error for predictions that exceed the GPU memory, and suggest a smaller micro-batch.
+    """Return the error for predictions that exceed the GPU memory.
 
-    Batches of predictions have twice the size of the micro-batch.
+    The error suggests a smaller micro-batch. Batches of predictions have twice the size of the micro-batch.
     """
     problem = f"predictions for batches of {2 * micro_batch} examples need more memory than this device has"
     smaller = _round_down(micro_batch - 1, micro_batch // 2)

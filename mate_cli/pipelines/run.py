@@ -90,9 +90,10 @@ def broadcast_folder(make: Callable[[], RunFolder]) -> RunFolder:
 
 @contextmanager
 def record_outcome(run: Run) -> Iterator[None]:
-    """Record whether a run finished, failed or was interrupted, then close loggers and release the lock.
+    """Record how a run ends, then close its loggers and release its lock.
 
-    If the context raises `MateError` before metrics are written, the writes to the run folder are reverted.
+    The recorded status is finished, failed or interrupted. If the context raises `MateError` before metrics are
+    written, the writes to the run folder are reverted.
     """
     record, is_rejected, sizes = run.record, False, run.folder.metrics_sizes()
 
@@ -144,7 +145,7 @@ def reused_runs_table(spec: RunSpec) -> Table:
 
 
 def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSet, done: int) -> None:
-    """Print a summary of a run before training: parameters, initial weights, schedule and folder.
+    """Print the parameters, initial weights, schedule and folder of a run before training.
 
     Args:
         run: run to train.
@@ -201,7 +202,7 @@ def print_results(console: Console, folder: RunFolder, record: RunRecord, title:
 
 
 def results_table(metrics: Mapping[str, float], title: str, counts: Mapping[str, int] | None = None) -> Table:
-    """Build a table of metrics, with a row per split and question subset, and a column per metric.
+    """Build a table with a row per split and question subset, and a column per metric.
 
     The layout follows the tables of the MATE paper.
 
@@ -317,7 +318,9 @@ def record_digest(record: RunRecord, split: str, encodings: object) -> None:
 
 
 def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_reason: Callable[[Any], str]) -> None:
-    """Record how many training questions are not used because they have no usable label, by reason.
+    """Record how many training questions have no usable label, by reason.
+
+    These questions are not used.
 
     Args:
         record: record to change.
@@ -341,7 +344,9 @@ def counts_text(counts: Mapping[str, int]) -> str:
 
 
 def record_learning(record: RunRecord, rows: Sequence[Row], loss_counts: Mapping[str, Sequence[int]]) -> None:
-    """Record the best validation score, and warnings that the network did not learn, such as a zero loss.
+    """Record the best validation score, and warnings that the network did not learn.
+
+    For example, a loss of zero causes a warning.
 
     Args:
         record: record of a run whose training has ended.
@@ -379,9 +384,10 @@ def record_never_selected(
     predictions: Sequence[Any],
     examples: Mapping[str, TableExample],
 ) -> None:
-    """Record which aggregations, such as "sum", were trained but never selected or correct on dev.
+    """Record which trained aggregations, such as "sum", were never selected on dev.
 
-    A fact is also added if the task is trained on computed numbers but never computes a number on dev.
+    Aggregations that were never correct are recorded too. A fact is also added if the task is trained on computed
+    numbers but never computes a number on dev.
 
     Args:
         record: record to change.

@@ -41,7 +41,7 @@ FROM_STAGE = "stages."
 
 
 class Stage(RunConfig):
-    """The configuration of one stage of a run, with the config group options that specified it.
+    """The configuration of one stage of a run, and the options from which it was composed.
 
     A stage is a separate training run, or a finished run that is reused for the stage. The fields below are not values
     of the configuration, so `model_dump` omits them.
@@ -352,7 +352,7 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
 
 @contextmanager
 def _lock_experiment(parent: Path) -> Iterator[None]:
-    """Lock an experiment folder inside the context, so that no two processes create the same run.
+    """Lock an experiment inside the context, so that no other process creates the same run.
 
     Raises:
         RunError: the folder cannot be locked.

@@ -105,9 +105,9 @@ def _train(spec: RunSpec, run: Run, system: System | None) -> None:
 
 
 def validate_later_stages(spec: RunSpec, folder: Path) -> None:
-    """Check the data and components of later stages, and download missing files, before training starts.
+    """Check the data and components of later stages before any stage is trained.
 
-    Checks the data, tokenizer, initial weights and parts of each later stage.
+    Missing files are downloaded. Checks the data, tokenizer, initial weights and parts of each later stage.
 
     Args:
         spec: specification of the run.
@@ -200,7 +200,7 @@ def load_stage(stage: Stage, console: Console) -> Run:
 
 
 def resolve_stage_references(stage: Stage, done: Mapping[str, Run]) -> Stage:
-    """Replace references to stages (`stages.NAME`) in a configuration by the paths of their runs.
+    """Replace stage references `stages.NAME` in a configuration by the paths of runs.
 
     Args:
         stage: stage with the references.
@@ -215,7 +215,10 @@ def resolve_stage_references(stage: Stage, done: Mapping[str, Run]) -> Stage:
 
 
 def _find_stage(value: object, runs: Mapping[str, Run]) -> Run | None:
-    """Return the finished run of the stage to which `stages.NAME` refers, or None for other values."""
+    """Return the finished run of the stage to which a value `stages.NAME` refers.
+
+    Return None for other values.
+    """
     return runs.get(str(value).removeprefix(FROM_STAGE)) if names_stage(value) else None
 
 

@@ -238,7 +238,9 @@ def check_trainer(cfg: RunConfig) -> None:
 
 
 def check_file_names(callbacks: Mapping[str, pl.Callback]) -> None:
-    """Check the file names that callbacks use, because Lightning would fail only at the first checkpoint.
+    """Check the checkpoint file names that Lightning callbacks use, before training.
+
+    Lightning would fail only at the first checkpoint.
 
     Raises:
         ConfigError: a file name is invalid. The error names its key.
@@ -324,7 +326,7 @@ def _parts_of(nodes: Nodes) -> dict[str, Node]:
 
 
 def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
-    """Check that a configured class is a subclass of `kind`, and that its required packages are installed.
+    """Check that a configured class is a subclass of `kind`, with its packages installed.
 
     Args:
         node: configuration with a `_target_`.

@@ -239,7 +239,10 @@ def compile_layers(network: TableEncoder) -> None:
 
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
-    """Return the FLOPs per example of a forward and backward pass, averaged over sampled batches."""
+    """Return the FLOPs per example of a forward and backward pass.
+
+    The FLOPs are averaged over sampled batches.
+    """
     total = examples = 0.0
     for batch in track(data.sample_batches(), "planning attention and counting operations", "batches"):
         total += encoder_flops(encoder, batch, backward=True)

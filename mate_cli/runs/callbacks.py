@@ -179,7 +179,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Write the weights in `checkpoint` to `best.safetensors` if the last validation was the best.
+        """Write the weights to `best.safetensors` if the last validation was the best so far.
 
         These are the weights that were validated, which another callback may have averaged over steps. LoRA adapters
         are merged into the written weights. `checkpoint` itself is unchanged.

@@ -139,7 +139,9 @@ def read_start(path: Path) -> str | None:
 
 
 def read_state(path: Path) -> Mapping[str, Any]:
-    """Read and validate `last.ckpt`. Tensors are memory-mapped and read on first use.
+    """Read and validate `last.ckpt`.
+
+    Tensors are memory-mapped and read on first use.
 
     Raises:
         CheckpointError: the file is damaged or is not a checkpoint.

@@ -63,7 +63,10 @@ class Section(BaseModel):
 
 
 class Trainer(Section):
-    """Settings in `conf/trainer`: length of training, intervals of validation, checkpoints and log rows."""
+    """Settings in `conf/trainer`, such as the length of training.
+
+    The intervals of validation, checkpoints and log rows are set here too.
+    """
 
     batch_size: PositiveInt
     max_epochs: PositiveFloat | None

@@ -167,7 +167,7 @@ def find_resumable(resume: str, parent: Path, config: Mapping[str, Any]) -> RunF
 
 
 def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
-    """Return the folder of a run whose path was given on the command line, and check the folder.
+    """Check and return the run folder whose path was given on the command line.
 
     Args:
         path: path of the folder, optionally with the prefix `run=` that some commands require.
@@ -370,7 +370,10 @@ def _stamp(folder: Path) -> list[int | str]:
 
 
 def index_run(folder: Path) -> IndexedRun:
-    """Compute the summary (`IndexedRun`) of a run. Values from missing or damaged files stay defaults."""
+    """Compute the summary (`IndexedRun`) of a run.
+
+    Values from missing or damaged files stay defaults.
+    """
     record: dict[str, Any] = {}
     stamp, mark = _stamp(folder), ""
     with suppress(RunError):

@@ -97,7 +97,7 @@ def find_value(tree: Any, key: str) -> Any:  # noqa: ANN401 - any value
 
 
 def value_text(value: object) -> str:
-    """Format a configuration value as it is written on the command line, such as `null` for None.
+    """Format a configuration value as on the command line, such as `null` for None.
 
     Equal numbers give equal text: 1e-3 and 0.001 both give 0.001.
     """
@@ -261,7 +261,10 @@ def hash_modules(targets: Iterable[str]) -> dict[str, str]:
 
 
 def hash_file(file: Path) -> str:
-    """Return a hash of the content of a file. Comments of YAML files do not affect the hash."""
+    """Return a hash of the content of a file.
+
+    Comments of YAML files do not affect the hash.
+    """
     content = file.read_bytes()
     if file.suffix == ".yaml":
         # A file that cannot be parsed is hashed as bytes.

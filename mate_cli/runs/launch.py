@@ -138,7 +138,9 @@ def _signals_as_exceptions() -> Iterator[None]:
 
 
 def _wait(workers: SubprocessContext) -> int | None:
-    """Wait until all processes have ended, at most `FAILURE_GRACE_SECONDS` seconds after a failure.
+    """Wait until all processes have ended.
+
+    After a failure, wait for at most `FAILURE_GRACE_SECONDS` seconds.
 
     Returns:
         The rank that failed first, or None if no process failed.

@@ -155,7 +155,10 @@ def terminate_with_parent(launcher: int) -> None:
 
 
 def end_with_launcher() -> None:
-    """Terminate this process once its launcher has ended. Does nothing without a launcher."""
+    """Terminate this process once its launcher has ended.
+
+    Does nothing without a launcher.
+    """
     if launcher := os.environ.get(LAUNCHER):
         terminate_with_parent(int(launcher))
 

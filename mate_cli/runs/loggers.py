@@ -171,7 +171,9 @@ def wandb_logger(
     tags: Sequence[str] = (),
     timeout: PositiveFloat = 20.0,
 ) -> WandbLogger | None:
-    """Create Lightning's W&B logger, offline by default. Return None if W&B fails.
+    """Create Lightning's W&B logger, offline by default.
+
+    Return None if W&B fails.
 
     Args:
         folder: run folder, below which W&B writes.

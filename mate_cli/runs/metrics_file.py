@@ -15,9 +15,9 @@ Row = dict[str, float]
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read the rows of a metrics file. Return an empty list if the file is missing.
+    """Read the rows of a metrics file.
 
-    Invalid lines, such as a truncated last line, are skipped.
+    Return an empty list if the file is missing. Invalid lines, such as a truncated last line, are skipped.
 
     Raises:
         RunError: the path is not a regular file, or the file is too large.
@@ -53,10 +53,10 @@ def rows_until(path: Path, step: int, log_every: int | None) -> tuple[list[Row],
 
 
 def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
-    """Return the wall time in seconds that a run has used, up to its last sign of activity if it was killed.
+    """Return the wall time in seconds for which a run has been trained.
 
-    This is the maximum of the time in the record, the time of the latest row of metrics.jsonl, and the sum of the times
-    of all stages.
+    For a killed run, the time ends at its last sign of activity. This is the maximum of the time in the record, the
+    time of the latest row of metrics.jsonl, and the sum of the times of all stages.
 
     Raises:
         RunError: both the record and the configuration of a stage are damaged.

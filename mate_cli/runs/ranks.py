@@ -77,7 +77,9 @@ def broadcast_from_rank_zero(make: Callable[[], T]) -> T:
 
 
 def wait_for_all() -> None:
-    """Wait until all ranks have called this function. Signals are handled meanwhile.
+    """Wait until all ranks have called this function.
+
+    Signals are handled meanwhile.
 
     Raises:
         RunError: another rank has ended.

@@ -142,9 +142,10 @@ class TrainedRun(RunRecord):
 
 
 class RunFolder:
-    """The folder of a run. Files are written atomically and never through symbolic links.
+    """The folder of a run, with methods that read and write its files safely.
 
-    The object stores the changes made by this command, so that `undo` reverts exactly these changes if a check fails.
+    Files are written atomically and never through symbolic links. The object stores the changes made by this command,
+    so that `undo` reverts exactly these changes if a check fails.
 
     Args:
         path: path of the folder.
@@ -191,7 +192,7 @@ class RunFolder:
         return folder
 
     def back_up(self, name: str) -> Path:
-        """Store the content of a file, so that `undo` can restore it, and return the path of the file."""
+        """Remember the content of a file for `undo`, and return the path of the file."""
         target = self.place(name)
         if target not in self._before and not target.is_symlink() and (target.is_file() or not target.exists()):
             self._before[target] = target.read_bytes() if target.exists() else None

@@ -37,10 +37,11 @@ def wandb_mode(options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - values of W
 
 
 def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: Any) -> Any:  # noqa: ANN401
-    """Start a W&B run. If the server cannot be reached, log offline and print a warning.
+    """Start a W&B run, which logs offline if the W&B server cannot be reached.
 
-    W&B's console capture is off, because it would fill the log with progress bars. Runs started by the agent of a W&B
-    sweep log online instead of offline, because the agent waits for metrics on the server.
+    A warning is printed in this case. W&B's console capture is off, because it would
+    fill the log with progress bars. Runs started by the agent of a W&B sweep log online instead of offline, because the
+    agent waits for metrics on the server.
 
     Args:
         options: options of `logger.wandb`.

@@ -50,7 +50,7 @@ class Progress:
         _LINE.end(self)
 
     def begin(self, task: str) -> None:
-        """Set the name of the task, restart its clock, and stop showing the amount of completed work."""
+        """Start the clock of a named task, and stop showing the amount of completed work."""
         self.task, self.total, self.unit, self.began = task, None, "", time.monotonic()
 
     def start_at(self, done: float) -> None:

@@ -32,7 +32,10 @@ def convert_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def quote_label(argument: str) -> str:
-    """Quote the label in `against=LABEL` for Hydra's grammar. Other arguments are unchanged."""
+    """Quote the label in `against=LABEL` for Hydra's grammar.
+
+    Other arguments are unchanged.
+    """
     key, sign, label = argument.partition("=")
     return f"{key}={quote_text(label)}" if sign and key.lstrip("+") == "against" and not is_written(label) else argument
 

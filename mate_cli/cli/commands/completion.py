@@ -46,7 +46,9 @@ Permanently
 
 
 def run_plain(arguments: Sequence[str]) -> int:
-    """Print the completion script of a shell, or the completions of a command line (`query LINE`).
+    """Print the completion script of a shell, or the completions of a command line.
+
+    The arguments `query LINE` request completions.
 
     Raises:
         ConfigError: if the shell is unknown.

@@ -25,7 +25,7 @@ def convert_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def accepts_argument(argument: str) -> bool:
-    """Return whether an argument is an action, such as `check`, which is converted to an override."""
+    """Return whether an argument is an action, such as `check`, instead of an override."""
     return argument in ACTIONS
 
 
@@ -62,7 +62,7 @@ def run(cfg: Data) -> None:
 
 
 def _export(cfg: Data) -> None:
-    """Write the questions of a split to the file that `to` names, optionally with their encodings.
+    """Write the questions of a split, and optionally their encodings, to the file `to`.
 
     Raises:
         ConfigError: if `to` or `tokenizer` is missing, or the file cannot be written.

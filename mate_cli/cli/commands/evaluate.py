@@ -26,10 +26,10 @@ TEXT_KEYS = ("answers", "name")
 
 
 def convert_arguments(arguments: Sequence[str]) -> list[str]:
-    """Convert the arguments of `mate evaluate` to Hydra overrides, such as `--dry` to `dry=true`.
+    """Convert the arguments of `mate evaluate` to Hydra overrides.
 
-    With `++`, the overrides may set any key in the data section of the evaluated run. If `system` is set, the prompt of
-    the dataset becomes the default of `prompt`.
+    For example, `--dry` becomes `dry=true`. With `++`, the overrides may set any key in the data section of the
+    evaluated run. If `system` is set, the prompt of the dataset becomes the default of `prompt`.
     """
     arguments = ["dry=true" if argument == DRY else argument for argument in arguments]
     overrides = dict(argument.partition("=")[::2] for argument in arguments)
@@ -52,7 +52,7 @@ def quote_value(argument: str) -> str:
 
 
 def run(cfg: Evaluate) -> None:
-    """Run the configured evaluation: of runs, checkpoints, a language model or a file of answers.
+    """Evaluate runs, checkpoints, a language model or a file of answers, as configured.
 
     The results are printed, and written to the run folders or to new folders.
 

@@ -112,7 +112,7 @@ def explain_run(folder: Path, keys: Sequence[str]) -> str:
 
 
 def text(command: str, key: str, overrides: Sequence[str]) -> str:
-    """Format the explanation of a configuration key, or of all keys of a section, for the terminal.
+    """Format the explanation of a configuration key, or of a section, for the terminal.
 
     Args:
         command: command whose configuration has the key.

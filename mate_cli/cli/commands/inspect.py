@@ -137,7 +137,7 @@ def save_figure(figure: Figure, outputs: Path, name: str) -> Path:
 
 
 def open_reader(cfg: Inspect) -> ExampleReader:
-    """Load the run or checkpoint to inspect, or build only a serializer from the configuration.
+    """Load the run or checkpoint to inspect, or build a serializer from the configuration.
 
     Raises:
         ConfigError: both `run` and `checkpoint` are set, the experiment has several stages, or the encoding has no
@@ -189,7 +189,9 @@ def _load_model(cfg: Inspect) -> tuple[LoadedModel, list[TableExample]]:
 
 
 def write_dump(cfg: Inspect) -> None:
-    """Write hidden states and attention weights of examples to a new folder in outputs/inspect/.
+    """Write hidden states and attention weights of examples to a new folder.
+
+    The folder is in outputs/inspect/.
 
     Raises:
         ConfigError: a layer does not exist, or the network has no attention weights for pairs of tokens.

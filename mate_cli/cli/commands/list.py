@@ -76,7 +76,7 @@ def run_plain(arguments: Sequence[str]) -> int:
 
 
 def kinds() -> list[str]:
-    """Return the plural names of all categories that `mate list` accepts, such as `experiments`."""
+    """Return the categories that `mate list` accepts, in plural, such as `experiments`."""
     return [*map(_plural, group_names()), SECTIONS, PERTURBATIONS, RUNS]
 
 
@@ -217,7 +217,10 @@ def list_runs(filters: Sequence[str]) -> Iterator[str]:
 
 
 def read_note(folder: Path) -> str:
-    """Read the user's note about a run as one line. Return "" if the run has no readable note."""
+    """Read the user's note about a run as one line.
+
+    Return "" if the run has no readable note.
+    """
     from mate_cli.files.safe_load import read_bytes
 
     with suppress(OSError, ValueError):

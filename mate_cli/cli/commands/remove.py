@@ -28,7 +28,9 @@ YES = "--yes"
 
 
 def run_plain(arguments: Sequence[str]) -> int:
-    """Remove runs after confirmation. If one run cannot be removed, no run is removed.
+    """Remove run folders after confirmation by the user.
+
+    If one run cannot be removed, no run is removed.
 
     Args:
         arguments: run folders, and the flag `YES` to omit the confirmation.
@@ -90,7 +92,9 @@ def check_removable(path: Path) -> None:
 
 
 def remove_run(path: Path) -> None:
-    """Delete a run folder. The folder is renamed first, so that no process reads a partial run.
+    """Delete a run folder.
+
+    The folder is renamed first, so that no process reads a partial run.
 
     Raises:
         RunError: if the run cannot be removed (see `check_removable`), or the file system denies it.

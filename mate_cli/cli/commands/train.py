@@ -138,7 +138,9 @@ def reject_sweep_options(overrides: Sequence[str]) -> None:
 
 @check_arguments
 def train(arguments: Sequence[str]) -> TrainedRun:
-    """Train one run from Python, as `mate train` does. Public as `mate_cli.train`.
+    """Train one run from Python, as `mate train` does.
+
+    Public as `mate_cli.train`.
 
     Args:
         arguments: overrides as after `mate train`, such as `["experiment=quickstart_cells", "seed=1"]`.
@@ -212,9 +214,10 @@ def start(spec: RunSpec) -> int:
 
 @contextmanager
 def init_process_group(spec: RunSpec) -> Iterator[None]:
-    """Initialize torch.distributed inside the context, and check that all ranks train the same run.
+    """Initialize torch.distributed inside the context.
 
-    An error on one rank then stops all ranks. Does nothing for a single process.
+    An error on one rank then stops all ranks. The configuration and code of all ranks must be equal. A single process
+    needs no process group.
 
     Raises:
         RunError: other ranks do not connect, or their configuration or code differs.
@@ -316,7 +319,9 @@ def announce(spec: RunSpec) -> None:
 
 
 def describe(spec: RunSpec, missing: Collection[str] = ()) -> str:
-    """Format the plan of a run, with one line each for name, stages, data, hardware, seed and folder.
+    """Format the plan of a run, which is printed before training.
+
+    Name, stages, data, hardware, seed and folder have one line each.
 
     Args:
         spec: run to describe.

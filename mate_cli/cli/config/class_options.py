@@ -26,7 +26,7 @@ PLAIN = ("typing", "pydantic", "pathlib", "collections.abc")
 
 
 class ClassOptions(NamedTuple):
-    """The options (constructor parameters) that a configuration may pass to a class or function.
+    """The constructor options that a configuration may pass to a class or function.
 
     Args:
         names: names of the parameters.
@@ -72,7 +72,10 @@ def load_options(name: str) -> ClassOptions:
 
 
 def _import_target(name: str) -> Callable[..., object]:
-    """Import the class or function with a dotted path. The user's modules are searched too."""
+    """Import the class or function with a dotted path.
+
+    The user's modules are searched too.
+    """
     find_beside([name])
     try:
         target = pydoc.locate(name)
@@ -87,10 +90,10 @@ def _import_target(name: str) -> Callable[..., object]:
 
 @functools.cache
 def read_options(target: str) -> ClassOptions:
-    """Return the constructor options of a class of this package from its source, without importing it.
+    """Read the constructor options of a class from its source, without importing the class.
 
-    Types whose annotations cannot be evaluated are omitted. Any name is accepted if a base class that receives
-    `**options` is in another package.
+    Only classes of this package are supported. Types whose annotations cannot be evaluated are omitted. Any name is
+    accepted if a base class that receives `**options` is in another package.
 
     Args:
         target: dotted path of the class.
@@ -114,7 +117,10 @@ def read_options(target: str) -> ClassOptions:
 
 
 def _classes(target: str) -> Iterator[tuple[str, ast.ClassDef]]:
-    """Yield the (module, syntax tree) of a class of this package, then of each of its base classes."""
+    """Yield a class of this package and its base classes, as (module, syntax tree).
+
+    The class comes first.
+    """
     module, _, name = target.rpartition(".")
     for node in _tree(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
@@ -178,7 +184,10 @@ _names = functools.cache(_Names)
 
 @functools.cache
 def _imports(module: str) -> dict[str, tuple[str, str]]:
-    """Return (module, original name) of every name that a module imports with `from`, by local name."""
+    """Return the origin of every name that a module imports with `from`, by local name.
+
+    An origin is (module, original name).
+    """
     nodes = (node for node in _tree(module).body if isinstance(node, ast.ImportFrom))
     return {alias.asname or alias.name: (str(node.module), alias.name) for node in nodes for alias in node.names}
 

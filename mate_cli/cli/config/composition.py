@@ -107,7 +107,9 @@ class Composition:
         return () if self.options.run else (*self.experiment_overrides, *self.common_overrides)
 
     def with_values(self, overrides: Iterable[Override]) -> Composition:
-        """Return a copy with overrides of values applied in order. Config group overrides are ignored.
+        """Return a copy of the configuration to which value overrides are applied in order.
+
+        Config group overrides are ignored.
 
         Raises:
             ConfigError: if an override has several values.
@@ -264,9 +266,9 @@ def init_compose_api(of_hydra: Sequence[str] = ()) -> Iterator[None]:
 
 
 def compose_options(overrides: Iterable[Override]) -> Composition:
-    """Compose a configuration from config group overrides only. Value overrides are ignored.
+    """Compose a configuration from config group overrides only.
 
-    Must be called inside a `init_compose_api` block, whose cache is used.
+    Value overrides are ignored. Must be called inside a `init_compose_api` block, whose cache is used.
     """
     of_hydra, cache = _composed[-1]
     files = [str(override) for override in overrides if override.group]
@@ -287,9 +289,10 @@ def compose_options(overrides: Iterable[Override]) -> Composition:
 def compose_stage(
     name: str, options: StageOptions, overrides: Sequence[Override], outer: Sequence[Override], *, is_users: bool
 ) -> Composition:
-    """Compose the configuration of one stage from the experiment, the stage's options and the overrides.
+    """Compose the configuration of one stage of a run.
 
-    Config group overrides apply first, then value overrides whose key the stage has, then `stages.NAME.*` overrides.
+    The experiment, the options of the stage and the overrides are combined. Config group overrides apply first, then
+    value overrides whose key the stage has, then `stages.NAME.*` overrides.
 
     Args:
         name: name of the stage.
@@ -373,7 +376,7 @@ def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
 
 
 def hash_user_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
-    """Return a hash of each of the user's configuration files that affects the results of a run.
+    """Hash each of the user's configuration files that affects the results of a run.
 
     Args:
         chosen: selected option of each config group.

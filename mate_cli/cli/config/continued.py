@@ -171,7 +171,10 @@ def _differences(key: str, current: Mapping[str, Any], target: Mapping[str, Any]
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any value
-    """Format a value for Hydra's override grammar. Texts are quoted only if necessary."""
+    """Format a value for Hydra's override grammar.
+
+    Texts are quoted only if necessary.
+    """
     if isinstance(value, str):
         return value if re.fullmatch(r"[A-Za-z/][\w./:-]*", value) else quote_text(value)
     return write_value(value)

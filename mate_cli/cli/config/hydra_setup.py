@@ -109,9 +109,9 @@ def has_key(node: Any, key: str) -> bool:  # noqa: ANN401 - a configuration, or 
 
 
 def read_experiment_overrides(file: Path) -> Iterator[Override]:
-    """Yield the overrides that an experiment file specifies: config group options, then values.
+    """Yield the contents of an experiment file as overrides.
 
-    Keys of `RUN_LEVEL_KEYS` are excluded.
+    Config group options come first, then values. Keys of `RUN_LEVEL_KEYS` are excluded.
     """
     content: Any = OmegaConf.to_container(OmegaConf.load(file))
     for group, name in group_choices(content):

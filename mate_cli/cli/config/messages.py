@@ -179,8 +179,9 @@ def translate_key(key: str) -> str | None:
 
 
 def suggest_name(name: str, value: str | None = None) -> str:
-    """Return the hint "Did you mean NAME?" for a mistyped name. With a value: "NAME=VALUE".
+    """Return the hint "Did you mean NAME?" for a mistyped name.
 
-    The value is omitted if `name` is a complete override.
+    If `name` is followed by a value, the hint contains "NAME=VALUE". The value is omitted if `name` is a complete
+    override.
     """
     return f"Did you mean {name}{f'={value}' if value and '=' not in name else ''}?"

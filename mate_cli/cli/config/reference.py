@@ -181,7 +181,10 @@ def explain_keys(command: str, key: str, overrides: Sequence[str]) -> list[KeyDe
 
 
 def format_value(value: object) -> str:
-    """Format a configuration value for display: null and booleans as in YAML, other values as in Python."""
+    """Format a configuration value for display.
+
+    Null and booleans are written as in YAML, other values as in Python.
+    """
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -233,7 +236,10 @@ def _phrase(schema: Mapping[str, Any]) -> str:
 
 
 def _read_class(target: str) -> ClassOptions:
-    """Return the constructor options of a class, or no options if the class cannot be imported."""
+    """Return the constructor options of a class that may be missing.
+
+    Return no options if the class cannot be imported.
+    """
     if target and not target.startswith("mate_cli."):
         with suppress(ConfigError):
             return load_options(target)
@@ -241,7 +247,10 @@ def _read_class(target: str) -> ClassOptions:
 
 
 def _find_description(texts: Sequence[str], name: str) -> str:
-    """Return the description of an argument from the first docstring that describes it, else ""."""
+    """Return the description of an argument from the docstring of a class or its bases.
+
+    Return "" if no docstring describes the argument.
+    """
     pattern = re.compile(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", re.MULTILINE)
     match = next(filter(None, map(pattern.search, texts)), None)
     return " ".join(match[1].split()) if match else ""

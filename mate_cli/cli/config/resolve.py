@@ -141,7 +141,7 @@ def _check_name(name: object) -> str | None:
 
 
 def _stage_options(nodes: Any, overrides: Iterable[Override]) -> dict[str, StageOptions]:  # noqa: ANN401 - any value
-    """Validate the section `stages` of a configuration, and return the options of each stage by name.
+    """Validate the section `stages` of a configuration, and return its options by stage name.
 
     Stages that are set to null are excluded.
 
@@ -244,7 +244,7 @@ def _connect_stages(composed: Sequence[Composition], system: Node | None, trust:
 
 
 def _check_conflicting_settings(stage: Composition, first: Composition, requested: Node, effective: Node) -> None:
-    """Raise `ConfigError` if a stage overrides a setting that its initial checkpoint determines.
+    """Raise `ConfigError` if a stage overrides a setting which its checkpoint determines.
 
     Args:
         stage: composition of the stage.
@@ -269,7 +269,7 @@ def _check_conflicting_settings(stage: Composition, first: Composition, requeste
 
 
 def _check_ranked(stage: Stage, previous_stages: Sequence[Stage]) -> None:
-    """Raise `ConfigError` if `encoding.ranked_by` does not name an earlier stage that ranks rows.
+    """Raise `ConfigError` if `encoding.ranked_by` names no earlier stage that ranks rows.
 
     Args:
         stage: stage to check.

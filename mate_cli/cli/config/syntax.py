@@ -147,9 +147,10 @@ class Syntax:
         return next(offers, f"All of them: mate {self.command} --help")
 
     def _guess_path(self, argument: str) -> str | None:
-        """Return the override `table=`, `run=` or `resume=` that a path is intended for, quoted for a shell.
+        """Return the override for which a path argument is probably intended.
 
-        Return None if the argument is no path, or the command has no such key.
+        The key is `table=`, `run=` or `resume=`. The override is quoted for a shell. Return None if the argument is no
+        path, or the command has no such key.
         """
         from mate_cli.runs.folders import open_run
 
@@ -225,9 +226,9 @@ def _explain_spaces(key: str, value: str) -> ConfigError:
 
 
 def _missing_bracket(value: str) -> str:
-    """Return the closing bracket that an unquoted value such as `[a,b` lacks, or "" if it is complete.
+    """Return the closing bracket that an unquoted value such as `[a,b` lacks.
 
-    The value may be a list, a mapping or an interpolation.
+    Return "" if the value is complete. The value may be a list, a mapping or an interpolation.
     """
     opening = value[:1] if value[:1] in BRACKETS else "{" if "${" in value else ""
     bracket = BRACKETS.get(opening, "")

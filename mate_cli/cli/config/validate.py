@@ -115,7 +115,9 @@ def check_values(values: dict[str, Any], command: str) -> tuple[Any, list[str]]:
 
 
 def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
-    """Check the value types in the configurations of a finished run and its stages, without torch.
+    """Check the types of all values in the configuration of a finished run and its stages.
+
+    Does not import torch.
 
     Args:
         run: run folder.

@@ -47,9 +47,9 @@ def spec_file(jobs: Path, number: int) -> Path:
 
 
 def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float | str | None:  # noqa: ANN401 - Hydra's
-    """Train the run of the sweep job `hydra.job.num`, unless it is invalid, finished or running.
+    """Train the run of the current sweep job, unless it is invalid, finished or running.
 
-    Hydra's launcher calls this task function once per job.
+    The job number is `hydra.job.num`. Hydra's launcher calls this task function once per job.
 
     Args:
         _: configuration that Hydra passes, unused.
@@ -205,7 +205,7 @@ def is_follower() -> bool:
 
 
 def _wait_for_folder(note: Path) -> str:
-    """Wait until rank 0 has created the run folder of a sweep job, and return the folder's path.
+    """Wait until rank 0 has created the run folder of a sweep job, and return its path.
 
     Args:
         note: file of the job, in which rank 0 records the folder.

@@ -48,7 +48,9 @@ class SearchSpace:
 
 
 def parse_space(overrides: Sequence[str], config: DictConfig) -> SearchSpace:
-    """Parse overrides to the search space of an optuna sweep. Keys with several values are searched.
+    """Parse overrides to the search space of an optuna sweep.
+
+    Keys with several values are searched.
 
     Args:
         overrides: overrides from the sweep file and the command line.

@@ -96,7 +96,10 @@ def start_tracker() -> None:
 
 @contextmanager
 def _ignore(number: signal.Signals) -> Iterator[None]:
-    """Ignore a signal inside the context, and in subprocesses that are started inside the context."""
+    """Ignore a signal inside the context.
+
+    Subprocesses that are started inside the context ignore the signal too.
+    """
     handler = signal.signal(number, signal.SIG_IGN)
     try:
         yield

@@ -85,7 +85,9 @@ class GridSweeper(Sweeper):
         return [self.launcher.launch(jobs[start : start + size], start) for start in range(0, len(jobs), size)]
 
     def jobs(self, arguments: Sequence[str]) -> list[list[str]]:
-        """Return the overrides of each job of the sweep. Duplicate jobs are removed.
+        """Return the overrides of each job of the sweep.
+
+        Duplicate jobs are removed.
 
         Args:
             arguments: overrides from the command line, which may have several values. They replace overrides of the

@@ -97,7 +97,7 @@ def is_complete(files: Sequence[Path]) -> bool:
 
 
 def find_common_error(files: Sequence[Path]) -> str | None:
-    """Return the error message if all jobs of a sweep are invalid for the same reason, else None.
+    """Return the error message if one error makes all jobs of a sweep invalid, or None.
 
     Such an error is in the settings of the sweep, not of a job.
 
@@ -147,7 +147,9 @@ def print_summary(
 
 
 def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | None:
-    """Format the best hyperparameters and score of an optuna sweep, or return None for other sweeps.
+    """Format the best hyperparameters and score of an optuna sweep.
+
+    Return None for other sweeps.
 
     Args:
         folder: folder of the sweep, with `optimization_results.yaml`.

@@ -129,7 +129,10 @@ def _new_record(name: str, overrides: list[str], **values: Any) -> RunRecord:
 
 
 def _last(part: Mapping[str, Any]) -> str:
-    """Return the module name of a `_target_`, such as `table_qa` for `lit_modules.table_qa.TableQA`."""
+    """Return the last module name of a `_target_`.
+
+    For example, `table_qa` for `lit_modules.table_qa.TableQA`.
+    """
     return str(part["_target_"]).split(".")[-2]
 
 
@@ -241,7 +244,7 @@ def _score_answers(
 def save_answers(
     folder: RunFolder, split: str, examples: Collection[TableExample], metric: AnswerMetric[Any]
 ) -> dict[str, float]:
-    """Write the answers of a system, with the score of each answer, to predictions/<split>.json.
+    """Write the answers of a system and their scores to predictions/<split>.json.
 
     Args:
         folder: folder of the results.
@@ -270,7 +273,9 @@ def evaluate_system(
     perturbations: Sequence[str] = (),
     seeds: Sequence[int] = (1,),
 ) -> RunFolder | None:
-    """Score a language model: request its answers to questions, and write the results to a run folder.
+    """Score a language model on dataset splits, and write the results to a run folder.
+
+    The answers are requested from the model.
 
     Args:
         config: the sections `system`, `prompt` and `data` of the configuration.
@@ -348,7 +353,7 @@ def check_questions(
     *,
     partial: bool,
 ) -> None:
-    """Check that splits have gold answers, and that an answer file answers enough questions of each split.
+    """Check that splits have gold answers, and that enough questions have answers in a file.
 
     Args:
         file: file from which the answers were read.
@@ -396,7 +401,7 @@ def require_answers(examples: Iterable[TableExample], split: str) -> list[Answer
 
 
 def describe_answers(source: str, metric: AnswerMetric[Any], examples: Mapping[str, Mapping[str, TableExample]]) -> str:
-    """Describe scored answers in a sentence, with the counts of missing, unreadable and unknown answers.
+    """Describe in a sentence how many answers are missing, unreadable or unknown.
 
     Args:
         source: description of the origin of the answers.

@@ -40,7 +40,7 @@ def evaluate_run(
     perturbations: Sequence[str] = (),
     seeds: Sequence[int] = (1,),
 ) -> RunFolder:
-    """Recompute the metrics of a finished run on dataset splits, with the run's best checkpoint.
+    """Score the best checkpoint of a finished run on dataset splits.
 
     Metrics are written to evaluation/<split>.json, predictions to predictions/<split>.json. If the questions differ
     from the questions of training, both are written below a separate folder evaluation/<name of the changes>, and the
@@ -111,7 +111,9 @@ def evaluate_run(
 def save_perturbed(
     folder: RunFolder, split: str, metrics: Mapping[str, float], perturbed: PerturbedDataset
 ) -> dict[str, str]:
-    """Write the metrics of a perturbed split to JSON, with the number of excluded questions by reason.
+    """Write the metrics of a perturbed split to a JSON file.
+
+    The numbers of excluded questions are included, by reason.
 
     Args:
         folder: folder of the perturbation and its seed.
@@ -177,10 +179,10 @@ def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, dict[
 
 
 def predict_file(run: str, questions: str, output: Path, runtime: RuntimeOverrides) -> Path:
-    """Answer the questions of a file, which may lack gold answers, and write the predictions to a file.
+    """Answer the questions of a file, and write the predictions to another file.
 
-    The file is a list of {question_id, question, table_id} about tables of the run's dataset, or has rows with separate
-    tables in a format of `LabelledFiles`.
+    The questions may lack gold answers. The file is a list of {question_id, question, table_id} about tables of the
+    run's dataset, or has rows with separate tables in a format of `LabelledFiles`.
 
     Args:
         run: run folder.
@@ -213,7 +215,7 @@ def predict_file(run: str, questions: str, output: Path, runtime: RuntimeOverrid
 
 
 def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
-    """Build the system, which combines the predictions of stages, that a run's configuration specifies.
+    """Build the system that combines the predictions of a run's stages.
 
     Raises:
         RunError: the run has no system, or its system cannot be built by this version of mate.

@@ -50,7 +50,7 @@ class SplitResult:
     pruned: dict[str, Pruning] = field(default_factory=dict)
 
     def table(self, most: int) -> tuple[list[str], list[list[Any]]]:
-        """Return a table with a row for each of the first `most` questions: answer, prediction and scores.
+        """Return a table of the answers, predictions and scores of the first `most` questions.
 
         Cells are (row, column), both from 0. Correctness and the monitored score are None if the answer is unknown.
 
@@ -126,7 +126,7 @@ def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
 def predict_in_turn(
     parts: Parts, cfg: ModelConfig, examples: Sequence[TableExample], first: Sequence[Any]
 ) -> list[Any]:
-    """Answer conversations turn by turn: the input contains the cells predicted for the previous turn.
+    """Answer conversations turn by turn, given the cells predicted for the previous turn.
 
     Args:
         parts: task with loaded weights, and data.

@@ -89,7 +89,7 @@ class Reply:
         return cls(remove_key(text or refusal or "", key), is_refusal, sent, generated, seconds)
 
     def find_items(self) -> list[Any] | None:
-        """Return the last JSON list of texts and numbers in the reply text, or None if it has no list."""
+        """Return the last JSON list of texts and numbers in the reply, or None without a list."""
         last_items, start = None, 0
         while (start := self.text.find("[", start)) >= 0:
             end = start + 1
@@ -193,9 +193,10 @@ class LanguageModel:
     def build_requests(
         self, examples: Iterable[TableExample], train: Sequence[TableExample], instructions: str, question: str
     ) -> dict[str, Request]:
-        """Build a request per question: instructions, solved training questions, and the question itself.
+        """Build one request per question for the language model.
 
-        Training questions about the table of the question are skipped.
+        A request has instructions, solved training questions, and the question itself. Training questions about the
+        table of the question are skipped.
 
         Args:
             examples: questions to ask.
@@ -352,7 +353,10 @@ class LanguageModel:
         return Failure(f"the server returned {response.status_code}{reason}", response.status_code, pause)
 
     def find_cost(self, input_tokens: int | None, output_tokens: int | None) -> float | None:
-        """Compute the cost of a request from its token counts, or return None if a price is unknown."""
+        """Compute the cost of a request from its token counts.
+
+        Return None if a price is unknown.
+        """
         pairs = ((input_tokens, self.input_price), (output_tokens, self.output_price))
         costs = [tokens * price / 1e6 for tokens, price in pairs if tokens is not None and price is not None]
         return sum(costs) if len(costs) == len(pairs) else None

@@ -135,7 +135,7 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
 
 
 def exported_settings(config: RunConfig) -> dict[str, Any]:
-    """Return a run's configuration for the export file mate.yaml, without machine-specific settings.
+    """Return a run's configuration for mate.yaml, without machine-specific settings.
 
     The tokenizer is read from the export folder itself.
     """
@@ -189,7 +189,7 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: s
 
 @contextmanager
 def _write_folder(target: Path) -> Iterator[Path]:
-    """Yield a temporary folder, whose files replace the files of `target` when the context ends.
+    """Yield a temporary folder, whose files replace files of `target` at the context's end.
 
     After an error, the target is unchanged. Files of an earlier export that are no longer written are removed. Files
     that do not belong to an export are kept.

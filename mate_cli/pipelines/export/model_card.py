@@ -62,7 +62,10 @@ class ExportedModel:
 
     @property
     def dataset(self) -> DatasetInfo:
-        """Description of the training data, with name and license. `UNKNOWN` if the dataset is user-defined."""
+        """Description of the training data, with name and license.
+
+        `UNKNOWN` if the dataset is user-defined.
+        """
         return find_dataset(self.record.dataset) if self.record.dataset in dataset_names() else UNKNOWN
 
     @property

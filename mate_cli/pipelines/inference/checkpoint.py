@@ -112,7 +112,7 @@ def check_built(settings: Mapping[str, Any], where: str, trust: Sequence[str] = 
 
 
 def find_checkpoint(name: str) -> Path:
-    """Return the local folder of a checkpoint, given its path or its name on the Hugging Face Hub.
+    """Return the local folder of a checkpoint, given its path or its Hugging Face Hub name.
 
     A checkpoint of the Hub is downloaded first, or read from the cache when offline.
 
@@ -172,7 +172,9 @@ def tokenizer_class(serializer: Serializer, *, table_answers: bool) -> str:
 
 
 def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, name: str) -> None:
-    """Write the files of a transformers tokenizer, with TAPAS's token `[EMPTY]` for empty cells.
+    """Write the files of a transformers tokenizer.
+
+    The token `[EMPTY]` of TAPAS for empty cells is added.
 
     Args:
         folder: folder of the files.

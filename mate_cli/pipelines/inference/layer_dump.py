@@ -99,7 +99,10 @@ def _iterate_examples(
     names: Collection[str],
     device: torch.device,
 ) -> Iterator[tuple[str, dict[str, Tensor], dict[str, Tensor]]]:
-    """Yield id, arrays per token, and attention weights of each example, without padding, on the CPU."""
+    """Yield the id, arrays per token, and attention weights of each example.
+
+    The arrays have no padding and are on the CPU.
+    """
     wants_states, wants_attention = STATES in names, ATTENTION in names
     for batch in track(model.parts.data.build_eval_loader(examples, "dump"), "reading", "batches"):
         with torch.inference_mode():

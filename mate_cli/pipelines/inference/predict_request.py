@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenTables:
-    """Opened tables, the questions about each table, and the reasons why other files are unreadable.
+    """Opened tables with their questions, and reasons why other files are unreadable.
 
     Args:
         files: tables by path.
@@ -66,7 +66,9 @@ def open_tables(
     options: ReadOptions,
     say: Callable[[str], None],
 ) -> OpenTables:
-    """Read the questions and tables of a request. An unreadable table is skipped unless it is the only one.
+    """Read the questions and tables of a request.
+
+    An unreadable table is skipped unless it is the only one.
 
     Args:
         tables: files, folders or glob patterns.

@@ -36,7 +36,7 @@ Tables = Any
 
 @dataclass(frozen=True)
 class EncodedTables:
-    """Hidden states and attention weights of encoded tables, with the field names of transformers.
+    """Hidden states and attention weights of tables, with field names as in transformers.
 
     Args:
         last_hidden_state: hidden state of every token of `batch`, [B, T, D]. Zero on padding.
@@ -75,7 +75,7 @@ class EncodedTables:
 
 
 class Mate(LoadedModel):
-    """A trained model with its tokenizer, which encodes tables and answers questions about tables.
+    """A trained model with its tokenizer, to encode tables and answer table questions.
 
     `from_pretrained` loads a model. `to` changes its device and dtype, as for any `nn.Module`.
     """
@@ -270,7 +270,9 @@ class Mate(LoadedModel):
 
 
 def find_device(device: torch.device | str | int | None) -> torch.device:
-    """Convert a device name or index to a `torch.device`. None selects the CPU.
+    """Convert a device name or index to a `torch.device`.
+
+    None selects the CPU.
 
     Raises:
         ConfigError: the device does not exist.
@@ -285,7 +287,9 @@ _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, work
 
 
 def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    """Convert a name such as "bfloat16" to a `torch.dtype`. None selects float32.
+    """Convert a name such as "bfloat16" to a `torch.dtype`.
+
+    None selects float32.
 
     Raises:
         ConfigError: the data type is no floating-point type.

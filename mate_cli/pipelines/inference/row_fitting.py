@@ -44,7 +44,9 @@ class TableView:
 
 
 class RowFitter:
-    """Selects rows, and if necessary columns, so that a large table fits the input of a network.
+    """Selector of the rows and columns of a large table that fit the input of a network.
+
+    Columns are omitted only if necessary.
 
     Args:
         serializer: serializer of the network.

@@ -85,7 +85,9 @@ class LoadedModel(TaskModel, nn.Module):
 
 
 def read_calibration(folder: Path) -> Calibration | None:
-    """Read the confidence calibration of a run or checkpoint, or return None if the file is missing.
+    """Read the confidence calibration of a run or checkpoint.
+
+    Return None if the file is missing.
 
     Raises:
         DataError: the file is damaged.

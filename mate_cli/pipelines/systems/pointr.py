@@ -86,7 +86,7 @@ class PointR(System):
         return {} if self.weight is None or self.cells == 1 else {"weight": self.weight}
 
     def with_parameters(self, parameters: Mapping[str, float]) -> PointR:
-        """Return a copy of the system with the fitted weight of the span reader, if one was fitted."""
+        """Return a copy of the system with the fitted weight of the span reader, if fitted."""
         return PointR(self.compared_by, self.cells, parameters.get("weight", self.weight), self.whole_cells)
 
     def learn(
@@ -196,7 +196,9 @@ def _log(probability: float) -> float:
 
 
 def best_weight(read: Mapping[str, Sequence[ReadCell]], examples: Sequence[TableExample]) -> float:
-    """Return the reader weight in `WEIGHTS` with the best answer F1. Of equal weights, the smallest.
+    """Return the reader weight in `WEIGHTS` with the best answer F1.
+
+    Of equally good weights, the smallest is returned.
 
     Args:
         read: cells that were read, by example id.
