@@ -102,7 +102,7 @@ class AttentionBenchmark(BenchmarkOptions):
 
 
 def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
-    """Return a batch with its attention plan, and the median time to compute the plan on the CPU.
+    """Return a batch with its attention plan, and the median planning time on the CPU.
 
     An attention plan contains the masks and index tables that attention needs for a batch.
 

@@ -37,7 +37,7 @@ def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
 
 
 def list_backends() -> list[str]:
-    """Return the names of all attention backends in `conf/attention`, including user-defined ones."""
+    """List the attention backends in `conf/attention`, including user-defined backends."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("attention"))
 
 

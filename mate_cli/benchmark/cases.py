@@ -155,7 +155,7 @@ def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
 
 
 def pick_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) -> Iterator[Case]:
-    """Yield benchmark batches from a dataset: its longest tables, or tables of evenly spaced lengths.
+    """Yield benchmark batches of a dataset's longest tables, or of evenly spaced lengths.
 
     Args:
         name: name of the dataset.

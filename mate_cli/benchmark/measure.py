@@ -124,7 +124,7 @@ class BenchmarkOptions(ABC):
     threads: PositiveInt | None
 
     def cases(self) -> Iterator[Case]:
-        """Yield the input batches of a benchmark: synthetic tables, then tables of available datasets."""
+        """Yield the input batches to measure: synthetic tables, then tables of datasets on disk."""
         yield from draw_cases(self.shapes, self.lengths, self.batches)
         for name, root in find_real(self.real, self.folders).items():
             try:
@@ -174,7 +174,7 @@ class BenchmarkOptions(ABC):
         """
 
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """Measure all compared implementations on one input batch: times, memory, operations and errors.
+        """Measure time, memory, operations and errors of each implementation on one input batch.
 
         Args:
             case: input batch.

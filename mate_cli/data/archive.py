@@ -45,7 +45,7 @@ CHUNK_BYTES = 1 << 20
 
 
 def find_file(root: Path, name: str) -> Path | None:
-    """Return the path of `root/name` or of its compressed form, such as `name.gz`. None if missing."""
+    """Find the file `root/name` or its compressed form, such as `name.gz`, else return None."""
     base = root / name
     if not base.parent.is_dir():  # Checking the folder first saves one check per suffix.
         return None
@@ -355,7 +355,10 @@ class ReleaseFiles:
         }
 
     def _find_reader(self, base: Path, file: str) -> Callable[[], bytes] | None:
-        """Return the reader of a file below a folder, or of a file in the archive of its parent, such as `data.zip`."""
+        """Return a function that reads a file of a folder, or of its parent folder's archive.
+
+        The archive of the folder `data` is, for example, `data.zip`.
+        """
         if path := find_file(base, file):
             return partial(read_file, path)
         for folder in PurePosixPath(file).parents[:-1]:
@@ -378,7 +381,7 @@ class ReleaseFiles:
         return store, {end: path for path, end in pairs if end}
 
     def _index_paths(self, archive: Path) -> Mapping[str, list[str]]:
-        """Return the paths in an archive by file name, such as `a.json` and `folder/a.json` by `a.json`.
+        """Index the paths in an archive by file name: `a.json` and `folder/a.json` by `a.json`.
 
         A file is found at the top level or in one top-level folder.
         """

@@ -132,7 +132,7 @@ def tfidf_cell(examples: Mapping[str, TableExample]) -> dict[str, Guess]:
 
 
 def majority_label(training: Iterable[TableExample]) -> int:
-    """Return the most frequent label of the training examples: statement labels or option indices.
+    """Return the most frequent label (of statements or options) of the training examples.
 
     On a tie, the largest label is returned (1, entailed). Without labels the result is 1.
     """

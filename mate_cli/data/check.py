@@ -28,7 +28,7 @@ MEAN = "mean"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of a dataset: the file, the question or location in the file, and a description.
+    """A problem found in a dataset: its file, its question or location, and a description.
 
     Args:
         file: file with the problem.
@@ -83,7 +83,7 @@ def raise_problems(problems: Sequence[Problem], remedy: str) -> None:
 
 
 def parse_json(file: str, content: bytes, problems: list[Problem], key: str = "") -> Any:  # noqa: ANN401
-    """Decode JSON. If it is invalid, append a problem to `problems` and return None.
+    """Decode JSON, or append a problem to `problems` and return None if it is invalid.
 
     A duplicate key in an object is a problem too, but its last value is returned.
 
@@ -136,7 +136,7 @@ def _place(key: str, line: int, end: str) -> str:
 def parse_json_as(
     kind: type[Kind], what: str, file: str, content: bytes, problems: list[Problem], key: str = ""
 ) -> Kind | None:
-    """Decode JSON of a given type. If it is invalid, append a problem to `problems` and return None.
+    """Decode JSON of a given type, or append a problem to `problems` and return None.
 
     Args:
         kind: required type of the value.
@@ -211,7 +211,7 @@ def percentiles(values: Iterable[int]) -> dict[int | str, float]:
 
 
 class Sizes:
-    """Collector of sizes, such as rows per table and words per question, for their percentiles."""
+    """Collector of sizes, such as rows per table, from which percentiles are computed."""
 
     def __init__(self) -> None:
         self._values: dict[str, list[int]] = {}

@@ -86,7 +86,7 @@ class Perturbation:
 
 
 def perturb_examples(examples: Examples, name: str, seed: int) -> tuple[dict[str, TableExample], dict[str, str]]:
-    """Apply a perturbation of `PERTURBATIONS`, such as permuted rows, to the questions of a split.
+    """Apply a perturbation in `PERTURBATIONS`, such as permuted rows, to a split's questions.
 
     Args:
         examples: all questions of a split. Their tables are the source of distracting rows and columns.
@@ -117,7 +117,7 @@ def perturb_examples(examples: Examples, name: str, seed: int) -> tuple[dict[str
 
 
 def _grid(table: Table) -> np.ndarray:
-    """Return the cells of a table as an array of objects, [1 + rows, columns]. The header is the first row."""
+    """Return the cells of a table as an object array [1 + rows, columns], header first."""
     return np.array([table.header, *table.rows], dtype=object)
 
 
@@ -165,7 +165,7 @@ def _text(example: TableExample) -> str:
 
 
 def _phrase(text: str) -> str:
-    """Normalize a text to words between spaces, so that the operator `in` compares whole words."""
+    """Normalize a text to words between spaces, so that `in` compares whole words."""
     return f" {' '.join(_WORD.findall(text.casefold()))} "
 
 
@@ -264,7 +264,10 @@ def _abbreviate_headers(examples: Examples, tables: Tables, rng: Generator) -> E
 
 
 def _blank_headers(examples: Examples, tables: Tables, rng: Generator) -> Examples:
-    """Remove all header texts. Questions that mention a header word stay unchanged and are excluded."""
+    """Remove all header texts of a table.
+
+    Questions that mention a header word stay unchanged and are excluded.
+    """
     grid = _grid(examples[0].table)
     words = {word for cell in grid[0] for word in _WORD.findall(cell.text.casefold()) if len(word) > 2}
     grid[0] = [Cell("", cell.links) for cell in grid[0]]
@@ -324,7 +327,9 @@ def check_perturbations(names: Iterable[str]) -> None:
 
 
 class PerturbedDataset:
-    """A dataset whose questions are perturbed. All other attributes are those of the original dataset.
+    """Wrapper of a dataset that perturbs its questions, to measure the effect on scores.
+
+    All other attributes are those of the original dataset.
 
     Args:
         dataset: original dataset.
@@ -370,7 +375,7 @@ class PerturbedDataset:
         raise DataError(problem, where="perturb", remedy="Leave this perturbation out")
 
     def describe_excluded(self, split: str) -> str:
-        """Describe how many questions of a split are excluded, by reason. Empty if none is excluded."""
+        """Describe how many questions of a split are excluded, by reason, or return ""."""
         return ", ".join(f"{count:,} {reason}" for reason, count in self.excluded[split].most_common())
 
 

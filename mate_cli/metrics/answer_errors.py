@@ -58,7 +58,7 @@ _DIGITS = re.compile(r"^(\d+)(st|nd|rd|th|s)?$")
 
 
 def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
-    """Classify a predicted answer as a type of error, or return None if it equals a reference answer.
+    """Return the error type of a predicted answer, or None if it equals a reference answer.
 
     Texts are compared after normalization. With several references, the error type that is most similar to a correct
     answer is returned.

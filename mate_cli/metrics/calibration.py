@@ -24,7 +24,7 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class Calibration:
-    """A function that maps the confidence of a model to the share of correct answers with this confidence.
+    """Function from a model's confidence to the share of correct answers at this confidence.
 
     Args:
         knots: points (confidence, accuracy) of a piecewise linear curve, both increasing. The curve is constant outside

@@ -78,7 +78,9 @@ def score_predictions(
 
 
 def score_answers(answers: Mapping[str, str], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """Compute exact match and F1 of answer texts, over all questions and by source of the answer (table or passage).
+    """Compute exact match and F1 of answer texts over all questions and by answer source.
+
+    The source of an answer is table or passage.
 
     Args:
         answers: predicted text by question id. A missing answer is wrong.

@@ -185,7 +185,9 @@ Specs = dict[str, MetricSpec]
 
 
 def read_specs(entries: Mapping[str, object]) -> Specs:
-    """Return the declarations of user-defined metrics in a record, by name. Invalid entries are skipped.
+    """Read the declarations of user-defined metrics from a record, by name.
+
+    Invalid entries are skipped.
 
     Args:
         entries: results of `MetricSpec.to_json`, by name of the metric.
@@ -200,7 +202,10 @@ def read_specs(entries: Mapping[str, object]) -> Specs:
 
 
 def metric_specs() -> dict[str, MetricSpec]:
-    """Return the specs of all metrics of this package and of papers by name, sorted by their `order`."""
+    """Return the `MetricSpec` of every metric by name, sorted by `order`.
+
+    The metrics are those of this package and of papers.
+    """
     return _collect_specs(MetricSpec, tuple(mate_cli.metrics.__path__))
 
 
@@ -219,7 +224,7 @@ def spec_of(name: str) -> MetricSpec:
 
 
 def subset_of(name: str) -> SubsetSpec:
-    """Return the `SubsetSpec` with this name. A subset that no module declares has its name as title."""
+    """Return the declaration of a question subset, or a default titled by the name."""
     declared = None if name.startswith(USER_SUBSET) else subset_specs().get(name)
     return declared or SubsetSpec(name, name.removeprefix(USER_SUBSET), USER_KIND, DEFAULT_ORDER, many=False)
 
@@ -290,7 +295,7 @@ class MetricName:
 
     @property
     def is_score(self) -> bool:
-        """True if runs may be ranked by the metric: it is not of a baseline, and its importance is not 0."""
+        """True if the metric may rank runs: not of a baseline, and with an importance above 0."""
         return self.spec.importance > 0 and not self.baseline
 
     @property

@@ -70,7 +70,10 @@ class TableAnswers(AnswerMetric[TableExample]):
     """
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the denotation accuracy over all questions, over subsets, and over whole conversations."""
+        """Compute denotation accuracy over all questions, over subsets, and over conversations.
+
+        A conversation is correct if all its questions are.
+        """
         questions = {name: example for name, example in examples.items() if name in self.answers}
         is_correct = {name: self._denotes(example) for name, example in questions.items()}
         scores = average_by_part(is_correct, examples, "denotation_accuracy")

@@ -45,7 +45,7 @@ class ScaledAnswers(AnswerMetric[ScaledExample]):
         return scores | average_by_group(SCALE_ACCURACY.name, scales, answered)
 
     def text(self, example: ScaledExample) -> str:
-        """Format the predicted answer with its scale."""
+        """Format the predicted answer with its scale, such as "1.5 million"."""
         return f"{super().text(example)} {self.answers[example.example_id].scale}".strip()
 
     def _score(self, example: ScaledExample) -> tuple[float, float]:
@@ -109,7 +109,7 @@ def scale_factor(text: str) -> float:
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is a number, possibly with a currency sign, or a number and a scale."""
+    """Return whether a text is a number, possibly with a currency sign or a scale."""
     words = text.translate(_NOT_IN_NUMBERS).split()
     with suppress(ValueError):
         return bool(words) and not math.isnan(float(words[0])) and (len(words) < 2 or scale_factor(words[1]) != 1)
@@ -117,7 +117,7 @@ def is_number(text: str) -> bool:
 
 
 def to_number(text: str) -> float | None:
-    """Return the value of the first number in a text, rounded to four digits, or None if the text has no number."""
+    """Return the first number in a text, rounded to four digits, or None without a number."""
     match, word = _NUMBER.search(text.translate(_NOT_IN_NUMBERS)), _WITH_WORD.search(text)
     if match is None or match[1] is None:
         return None

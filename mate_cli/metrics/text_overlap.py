@@ -82,7 +82,7 @@ class FreeTexts(AnswerMetric[TableExample]):
 
 
 class Descriptions(FreeTexts):
-    """Metrics of ToTTo: BLEU of lower-case texts, PARENT, and mean ROUGE F1 with the best reference."""
+    """Metrics of ToTTo: BLEU of lower-case texts, PARENT, and ROUGE F1 with best references."""
 
     lowercase = True
 

@@ -57,7 +57,7 @@ class Item:
         return next(value for value in (self.number, self.date, self.text) if value is not None)
 
     def agrees(self, item: Item) -> bool:
-        """Return whether two items are equal by the official rules. Numbers have a small tolerance."""
+        """Return whether two items are equal by the official rules, numbers within a tolerance."""
         if self.text == item.text:
             return True
         if self.number is not None and item.number is not None:
@@ -66,7 +66,10 @@ class Item:
 
 
 def normalize(text: str) -> str:
-    """Lower-case a text, and remove accents, footnote marks, trailing brackets, outer quotes and a final period."""
+    """Normalize an answer by the official rules of WikiTableQuestions.
+
+    The text is lower-cased. Accents, footnote marks, trailing brackets, outer quotes and a final period are removed.
+    """
     text = "".join(sign for sign in unicodedata.normalize("NFKD", text) if unicodedata.category(sign) != "Mn")
     text = text.translate(_SIGNS)
     previous_text = None
@@ -109,7 +112,7 @@ def read_items(texts: Sequence[str], canonical: Sequence[str] = ()) -> tuple[Ite
 
 
 def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence[str] = ()) -> bool:
-    """Return whether a predicted answer equals the gold answer by the official rules of WikiTableQuestions.
+    """Return whether an answer equals the gold answer by WikiTableQuestions' official rules.
 
     Args:
         predicted: text of each predicted item.
@@ -125,7 +128,9 @@ def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence
 def official_accuracy(
     predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Compute the official accuracy of WikiTableQuestions over all questions with an answer, and over subsets.
+    """Compute the official accuracy of WikiTableQuestions, over all questions and subsets.
+
+    Questions without an answer are ignored.
 
     Args:
         predictions: predicted cells and aggregation by question id. A missing prediction is wrong.
@@ -142,7 +147,7 @@ def official_accuracy(
 
 
 def is_right_for(selection: SelectedCells, example: TableExample) -> bool:
-    """Return whether the predicted cells and aggregation equal the gold answer by the official rules."""
+    """Return whether predicted cells and aggregation give the gold answer, by official rules."""
     if example.answer is None:
         return False
     items = sorted(map(str, denotation_of(selection.aggregation, selection.cells, example.table)))

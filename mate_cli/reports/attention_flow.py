@@ -118,7 +118,7 @@ def list_views(findings: Mapping[str, Any]) -> list[View]:
 
 
 def flow_views(network: NetworkFlow) -> Iterator[View]:
-    """Yield the attention flow tables of a network. Each row is a type of attended token.
+    """Yield tables of a network's attention, with a row per type of attended token.
 
     The first table contains all attention heads next to the numbers of the paper. If attention heads have different
     masks, a second table contains the groups of attention heads with the same mask. The last table includes heat maps.

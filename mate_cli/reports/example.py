@@ -100,7 +100,7 @@ def print_cut(text: str, console: Console) -> None:
 def print_sentences(
     example: TableExample, additions: Mapping[str, str], lengths: Mapping[Place, tuple[int, int]], console: Console
 ) -> None:
-    """Print the linked text that is appended to table cells, and how many tokens of it are encoded.
+    """Print the linked text that is appended to table cells, and how much of it is encoded.
 
     Args:
         example: example to print.

@@ -102,7 +102,7 @@ def brief_view(view: View, report: Report) -> View:
 
 
 def footer(report: Report, console: Console, marks: Collection[Mark], *, brief: bool) -> list[str]:
-    """Return the lines below the printed tables: number of runs, ranking metric, marks and notes.
+    """Return the lines that explain the printed tables: runs, ranking metric, marks and notes.
 
     Args:
         report: printed comparison.
@@ -159,7 +159,7 @@ def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = 
 
 
 def fit_views(views: Sequence[View], console: Console) -> list[View]:
-    """Split tables that are wider than the terminal, or return them unchanged if all of them fit.
+    """Split tables by columns to fit the terminal, or return all unchanged if all of them fit.
 
     Minor columns are omitted before tables are split.
     """

@@ -153,7 +153,7 @@ class View:
 
     @property
     def marks(self) -> frozenset[Mark]:
-        """Types of emphasis in the cells of the table, such as "best", to explain them in a legend."""
+        """Types of emphasis in the table's cells, such as "best", to explain them in a legend."""
         return frozenset(cell.mark for row in self.rows for cell in row.cells)
 
     def only(self, places: Sequence[int]) -> View:

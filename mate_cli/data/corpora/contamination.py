@@ -36,7 +36,7 @@ class TableFingerprints:
         self._holders: dict[str, list[int]] = defaultdict(list)
 
     def add(self, texts: Collection[str]) -> None:
-        """Add a table to the index, given as the set of its distinct texts."""
+        """Index a table by the set of its distinct texts."""
         for text in texts:
             self._holders[text].append(len(self._sizes))
         self._sizes.append(len(texts))
@@ -50,7 +50,7 @@ class TableFingerprints:
 
 
 class EvaluationTables:
-    """Index of tables of evaluation splits, to exclude equal and similar tables from pre-training."""
+    """Index of evaluation tables, to exclude equal and similar tables from pre-training."""
 
     def __init__(self, tables: Iterable[Table] = ()) -> None:
         self._keys: set[str] = set()

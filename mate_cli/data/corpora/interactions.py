@@ -33,7 +33,7 @@ _CONTROLS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"
 
 
 def read_interactions(path: Path) -> Iterator[Callable[[], CorpusTable]]:
-    """Yield a function for each record of a pre-training file, which parses the record's table.
+    """Yield a function for each record of a pre-training file, which parses its table.
 
     A record is a protocol buffer `Interaction` of google-research/tapas.
 

@@ -107,7 +107,7 @@ def write_parts(
 
 
 def _is_whole(path: Path) -> bool:
-    """Return whether a part exists and is complete. After a power failure, it may be truncated."""
+    """Return whether the file of a part is complete. A power failure may have truncated it."""
     import pyarrow.parquet as pq
 
     with suppress(Exception):

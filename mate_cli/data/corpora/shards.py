@@ -70,13 +70,19 @@ class CorpusTable:
 
 
 def table_texts(table: Table) -> tuple[str, ...]:
-    """Return the texts about a table: its titles, section and page texts, and linked passages, each in one line."""
+    """Return the texts about a table: titles, section and page texts, and linked passages.
+
+    Each text is one line.
+    """
     texts = (table.title, table.section_title, table.section_text, table.intro, *table.passages.values())
     return tuple(" ".join(text.split()) for text in texts)
 
 
 def table_key(table: Table) -> str:
-    """Hash the header and cells of a table, without case and punctuation. Tables with equal keys are duplicates."""
+    """Hash the header and cells of a table, to find duplicate tables by their hash.
+
+    Case and punctuation are ignored.
+    """
     digest = hashlib.sha256()
     for row in (table.header, *table.rows):
         for cell in row:
@@ -151,7 +157,7 @@ def read_shard(path: Path) -> Iterator[CorpusTable]:
 
 
 def open_shards(paths: Sequence[Path]) -> list[Shard]:
-    """Return a `Shard` for each Parquet file, with its numbers of training and held-out tables.
+    """Return a `Shard` for each corpus file, with its numbers of training and held-out tables.
 
     One table in a thousand is held out, but at least 16 tables or a tenth of the file, whichever is less.
 

@@ -85,7 +85,7 @@ class TableCorpus(StreamedDataset):
         self.excluded = evaluation_splits() if self.exclude is None else tuple(self.exclude)
 
     def maker(self, serializer: Serializer) -> Maker:
-        """Return the function that samples and encodes a training example from a table of the corpus.
+        """Return a function that samples a training example from a corpus table and encodes it.
 
         Raises:
             ConfigError: the serializer is not a `MaskingSerializer`.

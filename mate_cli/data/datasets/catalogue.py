@@ -27,7 +27,7 @@ FILE = "release.json"
 
 
 class TableDataset(Protocol):
-    """Protocol of a dataset reader, which returns the questions of each split as `TableExample` objects."""
+    """Protocol of a dataset reader, which returns each split as a list of `TableExample`."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ class TableDataset(Protocol):
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Description of a dataset (names, licence, files, published statistics), read from its `release.json`.
+    """Metadata of a dataset, read from its `release.json`: names, licence, files, statistics.
 
     For the licence, the statement of the authors is authoritative.
 
@@ -159,7 +159,9 @@ def evaluation_splits() -> tuple[str, ...]:
 
 
 def find_info(reader: type) -> DatasetInfo | None:
-    """Return the `DatasetInfo` of the dataset that a reader class (or one of its base classes) reads.
+    """Return the `DatasetInfo` of the dataset that a reader class reads.
+
+    The dataset may be that of a base class.
 
     Return None if the class reads no dataset of the catalogue.
     """
@@ -185,7 +187,7 @@ def read_info(folder: Path) -> DatasetInfo:
 
 
 def _folders() -> dict[str, Path]:
-    """Return the folders of mate and its papers that contain a `release.json`, by dataset name."""
+    """Find the dataset folders (with `release.json`) of mate and its papers, by dataset name."""
     parents = [*map(Path, datasets.__path__), *find_packages("datasets").values()]
     folders = (file.parent for parent in parents for file in parent.glob(f"*/{FILE}"))
     return {folder.name: folder for folder in folders}

@@ -93,7 +93,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _of_lines(file: str, content: bytes, problems: list[Problem]) -> list[tuple[str, Any]]:
-    """Parse each line of a JSON lines file, and return the values with their locations, such as "line 3".
+    """Parse the lines of a JSON lines file to pairs of location and value: ("line 3", {}).
 
     Unreadable lines are one problem, which names the first of them and their number.
     """
@@ -171,7 +171,7 @@ def require_text(entry: Mapping[str, Any], key: str) -> str:
 
 
 def require_name(entry: Mapping[str, Any], key: str = "id") -> str:
-    """Return a required id, which is text or an integer.
+    """Return an id as text after checking that it is text or an integer.
 
     Raises:
         DamagedEntryError: the field is missing, empty or has another type.
@@ -205,7 +205,7 @@ END = "the end"
 
 
 def decode(file: str, content: bytes, problems: list[Problem]) -> str | None:
-    """Decode UTF-8 text. If it is invalid, append a problem to `problems` and return None.
+    """Decode UTF-8 text, or append a problem to `problems` and return None if it is invalid.
 
     Args:
         file: name of the file.
@@ -220,7 +220,9 @@ def decode(file: str, content: bytes, problems: list[Problem]) -> str | None:
 
 
 def read_text(file: str, content: bytes, problems: list[Problem], key: str = "") -> str:
-    """Decode UTF-8 text. If it is blank or invalid, append a problem to `problems` and return "".
+    """Decode UTF-8 text, or append a problem to `problems` and return "".
+
+    Blank text is a problem, too.
 
     Args:
         file: name of the file.
@@ -250,7 +252,7 @@ def read_lines(file: str, content: bytes, problems: list[Problem], key: str = ""
 
 
 def open_end(file: str, content: bytes) -> list[Problem]:
-    """Return a list with a problem if the last line of a file has no line break, else [].
+    """Return [problem] if the last line of a file lacks a line break, else [].
 
     A missing line break indicates truncation.
     """

@@ -287,7 +287,7 @@ def expand_spans(lines: list[Any]) -> tuple[list[list[str]], dict[tuple[int, int
 
 @dataclass(eq=False, kw_only=True)
 class InfoTabS(Release):
-    """Reader of InfoTabS: hypotheses that an infobox of Wikipedia contradicts, entails, or neither.
+    """Reader of InfoTabS: hypotheses that a Wikipedia infobox entails, contradicts or neither.
 
     A table has a row for each attribute of the infobox. The splits alpha1, alpha2 and alpha3 are the three test sets.
 

@@ -94,7 +94,7 @@ class PassageQuestions(Release):
 
     @property
     def files(self) -> Mapping[str, Sequence[str]]:
-        """Paths of the files to read by split: `train_files` and `dev_files`, or else the files of the release."""
+        """Paths of the files of each split: `train_files` and `dev_files`, or the release's files."""
         user_files = {"train": self.train_files, "dev": self.dev_files}
         files = {**self.released_files, **{split: names for split, names in user_files.items() if names is not None}}
         return {split: names for split, names in files.items() if names}
@@ -183,7 +183,7 @@ class PassageQuestions(Release):
 
 
 def _damage(question: PassageQuestion) -> str:
-    """Describe why a question cannot be used, such as a blank passage. Return "" if it is valid."""
+    """Describe why a question is invalid, for example a blank passage, else return ""."""
     if not question.question.strip():
         return "the question is empty"
     if not question.passage.strip():
@@ -221,7 +221,7 @@ def drop_repeats(
 
 
 def digest_passage(text: str) -> str:
-    """Hash a passage without case, accents, punctuation and spaces, to find copies of the passage."""
+    """Hash a passage to find its copies, ignoring case, accents, punctuation and spaces."""
     return hashlib.sha1(" ".join(normalize_words(text)).encode(), usedforsecurity=False).hexdigest()[:16]
 
 

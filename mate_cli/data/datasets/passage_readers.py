@@ -87,7 +87,9 @@ def _questions_of(
 
 
 def _squad_answers(entry: Entry) -> tuple[Span, ...] | None:
-    """Return the answers of a question in SQuAD format with their positions, or None if the release withholds them.
+    """Return the answers of a question in SQuAD format with their positions.
+
+    Return None if the release withholds the answers.
 
     Raises:
         DamagedEntryError: the answers are missing or have another type.
@@ -102,7 +104,9 @@ def _squad_answers(entry: Entry) -> tuple[Span, ...] | None:
 
 @dataclass(eq=False, kw_only=True)
 class MRQA(PassageQuestions):
-    """Questions of the six training datasets of the MRQA shared task, with one passage per line.
+    """Reader of MRQA: questions about passages, from six training datasets of a shared task.
+
+    A file has one passage per line.
 
     Args:
         subsets: datasets to read and download.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, kw_only=True)
 class Release(ABC):
-    """Base class of dataset readers, which read the files that the authors of a dataset released.
+    """Base class of dataset readers, which read the files that a dataset's authors released.
 
     A subclass names the files of each split, and parses them in `read`.
 
@@ -130,7 +130,7 @@ class Release(ABC):
 
     @property
     def train_tables(self) -> Collection[str]:
-        """Ids of the tables in the train split, to score other splits separately for seen and unseen tables.
+        """Ids of the tables in the train split, to score seen and unseen tables separately.
 
         Empty by default: no separate scores.
         """

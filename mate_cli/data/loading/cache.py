@@ -180,7 +180,7 @@ def _read_part(path: Path) -> pa.Table:
 
 
 def _view_columns(table: pa.Table) -> Mapping[str, _Column]:
-    """Return the numeric columns of an Arrow table by name, without copying."""
+    """Return NumPy views of the numeric columns of an Arrow table, by column name."""
     columns: dict[str, _Column] = {}
     for name in table.column_names:
         values = table[name].chunk(0)

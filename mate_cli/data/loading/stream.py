@@ -127,7 +127,10 @@ class TableStream(Dataset[TableBatch]):
         return np.array([len(encoding) for encoding in self.sample_encodings(SAMPLE)])
 
     def sample_encodings(self, count: int) -> list[TableEncoding]:
-        """Generate up to `count` training examples from the first tables of the first lane of files."""
+        """Generate up to `count` training examples from the first tables of the first lane.
+
+        A lane is a sequence of files.
+        """
         rows = self.lanes[0].rows(0, min(count, self.lanes[0].size))
         return [encoding for row in rows for encoding in self._make(row)][:count]
 

@@ -105,7 +105,7 @@ class LoaderOptions:
         return self.limit_test if split == "test" else self.limit_dev
 
     def batch(self, encodings: Sequence[TableEncoding]) -> TableBatch:
-        """Collate encodings into a batch, and apply the function `prepare` to the batch if it is set."""
+        """Collate encodings into a batch, and apply `prepare` to the batch if it is set."""
         batch = collate(encodings, reset_positions=self.reset_positions, max_positions=self.max_positions)
         return self.prepare(batch) if self.prepare else batch
 
@@ -173,7 +173,7 @@ class TableDataModule:
         self._encoded: dict[tuple[str, bool], EncodedSplit] = {}
 
     def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
-        """Return the evaluation examples of a split, or its training examples if `training` is True.
+        """Return the evaluation examples of a split, or with `training` its training examples.
 
         Raises:
             DataError: the split has no usable example.
@@ -217,7 +217,10 @@ class TableDataModule:
         return split in self.dataset.splits and bool(take_selected(self.evaluation_examples, read, 1))
 
     def split_marks(self) -> dict[str, str]:
-        """Return a text per split with the number and a digest of its examples, without encoding them."""
+        """Return a text per split that identifies its examples by their number and a digest.
+
+        Examples are not encoded.
+        """
         from mate_cli.data.loading.cache import digest_examples
 
         splits = [(name, False) for name in self.dataset.splits if name != "train" and self.has_examples(name)]

@@ -96,7 +96,7 @@ class Pair:
 def counterfactual_pairs(
     references: TableReferences, texts: Iterable[str], rng: np.random.Generator, rewriting: Rewriting = Rewriting()
 ) -> Iterator[Pair]:
-    """Yield pairs of a true and a false sentence about a table, without duplicate false sentences.
+    """Yield pairs of a true and a false sentence about a table. False sentences are distinct.
 
     A sentence is rewritten once for each mention and row.
 
@@ -280,7 +280,7 @@ class TableReferences:
                 self.by_column[column].add(key)
 
     def find_mentions(self, text: str) -> dict[Key, set[str]]:
-        """Find the items of the table that a text mentions, and return their spellings in the text by item.
+        """Find the table items that a text mentions: {item: spellings in the text}.
 
         Numbers and dates are first, then entities, both in the order of the text.
         """
@@ -412,5 +412,5 @@ def _is_float(text: str) -> bool:
 
 
 def _page_title(link: str) -> str:
-    """Return the title of the page that a link refers to, without disambiguation: "Red" for "/wiki/Red_(band)"."""
+    """Return the title of a linked page without disambiguation: "Red" for "/wiki/Red_(band)"."""
     return link.rsplit("/", 1)[-1].replace("_", " ").split(" (")[0]

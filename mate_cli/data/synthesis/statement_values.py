@@ -68,7 +68,7 @@ def statement_number(number: float) -> str:
 
 
 def compare_values(first: Values, second: Values, comparator: str) -> bool | None:
-    """Return whether the values of two expressions satisfy a comparison such as "is greater than".
+    """Return whether two values satisfy a comparison such as "is greater than".
 
     Args:
         first: values of the left side.

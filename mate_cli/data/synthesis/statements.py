@@ -95,7 +95,7 @@ class _Writer:
         self._patience = 0
 
     def statement(self, label: bool) -> str | None:
-        """Sample a statement with the given label (True: entailed). Return None if no attempt succeeds."""
+        """Sample a statement that is true or false as `label`, or return None without success."""
         self._patience = self._grammar.patience
         tries = (self._comparison(label) for _ in range(self._grammar.attempts) if self._patience)
         return next((text for text in tries if text is not None), None)

@@ -29,7 +29,10 @@ FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "
 
 
 def answers_json(session: Session) -> str:
-    """Format all answers as JSON, with the model's name, notes on each table file, and skipped files."""
+    """Format all answers as a JSON text, together with the model's name.
+
+    Notes on each table file and the skipped files are included.
+    """
     content = {
         "model": session.model,
         "answers": [entry(item) for item in session.answers],
@@ -137,7 +140,7 @@ def render_answers(session: Session) -> str:
 
 
 def answer_card(answered: TableAnswerResult) -> Mapping[str, Any]:
-    """Return the HTML template values of one answer: question, answer, confidence and table cells."""
+    """Return the template values of one answer: question, answer, confidence and table cells."""
     shown_part = window(answered, MAX_ROWS, MAX_COLUMNS)
     is_numeric = dict(zip(shown_part.columns, numeric_columns(answered, shown_part), strict=True))
     confidence = confidence_text(answered)

@@ -300,7 +300,7 @@ def known_metrics(groups: Iterable[Configuration]) -> dict[str, MetricName]:
 
 
 def fold_of(run: LoadedRun) -> str:
-    """Return the cross-validation fold on which a run was scored, or "" without cross-validation.
+    """Return the cross-validation fold on which a run was scored, such as "2", else "".
 
     The result is empty without a cross-validation.
     """

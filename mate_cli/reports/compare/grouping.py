@@ -22,7 +22,7 @@ from mate_cli.runs.identity import SEED_REPEAT_KEYS
 
 
 def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> list[Configuration]:
-    """Group runs into configurations. Runs of one configuration have equal settings except the seed.
+    """Group runs into configurations, whose runs have equal settings except the seed.
 
     Args:
         runs: runs to group.

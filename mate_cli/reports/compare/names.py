@@ -128,12 +128,12 @@ def values_of(group: Configuration) -> dict[str, str]:
 
 
 def class_name(key: str, value: str) -> str:
-    """Shorten a class path to the class name if the key is a `_target_`. Other values are unchanged."""
+    """Shorten the value of a `_target_` key to the class name. Other values are unchanged."""
     return value.rpartition(".")[2] if key.endswith(TARGET) else value
 
 
 def has_stage(key: str, settled: Mapping[str, str]) -> bool:
-    """Return whether a configuration contains the stage that a setting such as `stages.qa.lr` belongs to.
+    """Return whether a configuration has the stage of a setting such as `stages.qa.lr`.
 
     Return True for settings that belong to no stage.
     """
@@ -221,7 +221,9 @@ def name_of(group: Configuration) -> str:
 
 
 def describe_changes(first: Configuration, later: Configuration) -> list[str]:
-    """Return the first settings in which a configuration differs from another of equal name, such as `lr=0.0001`.
+    """Return settings such as `lr=0.0001` that distinguish two configurations of equal name.
+
+    These are the first settings that differ.
 
     A setting with the same text under several keys appears once, and missing settings are omitted. Initial weights come
     last, with only their checkpoint if that is set, because it implies the other `init.` settings.

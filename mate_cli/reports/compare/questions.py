@@ -163,7 +163,7 @@ def _text(value: object) -> str:
 
 
 def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
-    """Read the predictions of each run of a configuration, with the score of a metric per question.
+    """Read each run's predictions that have a score: {run: {question: (prediction, score)}}.
 
     The folds of a cross-validation are joined: the first fold gets the questions of all folds.
 
@@ -266,7 +266,7 @@ class Disagreement:
 
 
 def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOWN) -> tuple[Disagreement, ...]:
-    """Return the questions on which configurations have different scores, largest difference first.
+    """Return the questions on which scores of configurations differ, largest difference first.
 
     Questions with equal difference alternate between the patterns of successful configurations, so that the first
     questions show different patterns.

@@ -153,7 +153,7 @@ def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[Load
 
 
 def is_debug(run: LoadedRun) -> bool:
-    """Return whether a run was started with `debug=`, or is a stage of a pipeline run with `debug=`."""
+    """Return whether a run, or the pipeline run whose stage it is, was started with `debug=`."""
     overrides = dict(override.lstrip("+").partition("=")[::2] for override in run.texts("overrides"))
     is_parent_debug = run.parent is not None and is_debug(run.parent)
     return is_parent_debug or overrides.get("debug", "null") not in ("null", "none")
@@ -290,7 +290,9 @@ def main_metric(per_configuration: Iterable[Iterable[MetricName]]) -> str | None
 
 
 def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
-    """Return the metric that ranks configurations. A test metric is replaced by its dev counterpart.
+    """Return the metric that ranks configurations, which is never a test metric.
+
+    A test metric is replaced by its dev counterpart.
 
     Args:
         metric: metric that is shown.

@@ -377,7 +377,9 @@ def paired_bootstrap(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Bootstrap:
-    """Bootstrap the mean score difference of two systems by resampling tables with their questions.
+    """Bootstrap the mean score difference of two systems. Tables are resampled.
+
+    A resampled table contributes all its questions.
 
     The interval is the percentile interval. With few tables, deviations from the observed difference are widened by the
     factor by which an interval of Student's t is wider than one of the normal distribution. The samples are shifted to

@@ -64,7 +64,7 @@ class Summary:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % confidence interval that results from the finite number of questions.
+        """95 % confidence interval of the score, which depends on the number of questions.
 
         The value is None if the number is not a share.
         """

@@ -304,7 +304,7 @@ def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[
 
 
 def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
-    """Return the published score of a metric with its error, or None if the paper reports no score."""
+    """Return the score and error that a paper reports for a metric, or None."""
     if metric not in paper.metrics or (summary := summarize([paper.metrics[metric]])) is None:
         return None
     return replace(summary, half_range=paper.errors.get(metric))

@@ -21,7 +21,7 @@ MAX_TICKS = 28
 def attention_masks_figure(
     masks: Mapping[str, np.ndarray], kinds: Sequence[str], rows: Sequence[int], title: str
 ) -> Figure:
-    """Draw boolean attention masks side by side, with query tokens as rows and key tokens as columns.
+    """Draw boolean attention masks side by side. Rows are query tokens, columns key tokens.
 
     Pairs in which the query attends to the key are colored by the category of the key.
 

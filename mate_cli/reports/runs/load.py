@@ -71,7 +71,9 @@ class LoadedRun:
 
     @cached_property
     def metrics(self) -> dict[str, Score]:
-        """Final metrics of the run by name, with their numbers of questions. Invalid numbers are omitted.
+        """Final metrics of the run by name, as `Score` with the number of questions.
+
+        Invalid numbers are omitted.
 
         Records store NaN as null, because JSON has no NaN.
         """
@@ -105,7 +107,7 @@ class LoadedRun:
         return {key: str(entry) for key, entry in self.part("questions").items() if COUNTED.match(str(entry))}
 
     def text(self, key: str) -> str:
-        """Return an entry of the record as text in one printable line, or "" if the entry is missing."""
+        """Return an entry of the record as one line of printable text, or "" if it is missing."""
         value = self.record.get(key)
         return "" if value is None else clean(value)
 
@@ -136,7 +138,7 @@ class LoadedRun:
         return float(value) if value is not None and is_number(value) else None
 
     def setting(self, key: str) -> str:
-        """Return an entry of the record, or the configuration value of a dotted key if it is missing.
+        """Return an entry of the record, or if it is missing the configuration value of that key.
 
         The result is empty if both are missing.
         """
@@ -243,7 +245,7 @@ def match_folders(asked: str, warnings: list[str]) -> list[Path]:
 
 
 def find_base_folder(asked: str) -> Path:
-    """Return the folder in which a glob pattern is searched, which is the part above its wildcards.
+    """Return the folder in which a glob pattern is searched: the path before its wildcards.
 
     A folder is returned unchanged.
     """
@@ -357,7 +359,7 @@ def tidy_entry(value: object, most: int = MAX_PARTS) -> tuple[Any, str]:
 
 
 def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
-    """Read config.yaml of a run as flat settings, in which keys such as `optimizer.lr` have text values.
+    """Read config.yaml of a run as {dotted key: text}, such as {"optimizer.lr": "5e-05"}.
 
     If the file is unreadable, the result is empty, and a line is appended to `warnings`.
     """
@@ -401,6 +403,6 @@ def shorten_text(text: str) -> str:
 
 
 def clean(value: object) -> str:
-    """Convert a value to one printable line, without control characters that could control a terminal."""
+    """Convert an untrusted value to one printable line, without terminal control characters."""
     text = str(value)
     return (text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)).strip()

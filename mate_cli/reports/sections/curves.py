@@ -229,7 +229,7 @@ def draw_curves(drawn: Sequence[PlottedConfiguration], metric: MetricName) -> Fi
 
 
 def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[str, Any]:
-    """Convert the learning curves of all configurations to JSON-serializable data for page scripts.
+    """Convert the learning curves of all configurations to JSON for page scripts.
 
     Returns:
         `metrics` in display order, `blocks`, and `groups` with their runs. A run has `grids` (lists of steps, shared by

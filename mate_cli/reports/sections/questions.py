@@ -334,7 +334,7 @@ def _table(example: TableExample) -> AnswerTable:
 
 
 def _cache_file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
-    """Return the path of the cache file for the tables of a dataset, named by a hash."""
+    """Return the path of the file that caches the tables of a dataset, named by a hash."""
     root = Path(str(options["root"])).expanduser().resolve() if "root" in options else None
     state = sorted((file.name, file.stat().st_mtime_ns) for file in root.iterdir()) if root and root.is_dir() else []
     key = json.dumps([options, root, split, state], sort_keys=True, default=str)

@@ -358,7 +358,7 @@ def bar_views(report: Report, metric: MetricName) -> Iterator[View]:
 
 
 def score_bars(report: Report, metric: MetricName) -> list[Row]:
-    """Build one bar per configuration that has a metric, with the scores of single runs as dots."""
+    """Build a bar of each configuration's score of a metric, with dots for single runs."""
     rows = []
     for index, group in enumerate(report.groups[:MAX_BARS]):
         if (summary := group.summary(metric.full)) is not None:

@@ -123,7 +123,7 @@ def estimate_change(scores: np.ndarray) -> Bootstrap | None:
 
 
 def change_row(label: str, metric: MetricName, scores: np.ndarray, seeds: int, test: Bootstrap | None) -> Row:
-    """Build the table row with the score change that a perturbation causes for a configuration.
+    """Build the table row with a configuration's score change due to a perturbation.
 
     Args:
         label: label of the configuration.

@@ -175,7 +175,7 @@ def environment_facts(run: LoadedRun) -> dict[str, str]:
 
 
 def environment_text(counts: Counter[str], total: int) -> str:
-    """Format the values of an environment fact, such as a package version, with their run counts.
+    """Format the values of a fact, such as a package version, with the number of runs of each.
 
     The numbers are omitted if all runs have the same value.
 
@@ -301,7 +301,7 @@ def run_names(folders: Sequence[Path]) -> list[str]:
 
 
 def score_views(runs: Pair) -> Iterator[View]:
-    """Yield a table of the scores of two runs and their changes, and another for the test split."""
+    """Yield a table of the scores of two runs with their changes, and another for test."""
     names = {full: name for run in runs for full, name in run.names.items() if not name.baseline}
     metrics = sorted(names.values(), key=MetricName.rank)
     for title, of_test in (("Scores", False), ("Scores on test", True)):
@@ -358,7 +358,7 @@ def data_view(runs: Pair) -> View:
 
 
 def question_views(runs: Pair, most: int) -> Iterator[View]:
-    """Yield a table of the questions whose answers differ between two runs, on dev or else test."""
+    """Yield a table of the questions that two runs answer differently, on dev or else test."""
     for split in SPLITS:
         first, second = (load_questions(run, split) for run in runs)
         if first and second:

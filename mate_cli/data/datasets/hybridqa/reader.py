@@ -92,7 +92,7 @@ class HybridQA(Release):
         return self._join(f"{split}.json", self.questions(split, problems), problems)
 
     def examples_from_file(self, path: str | Path) -> list[TableExample]:
-        """Read questions about tables of HybridQA from a JSON file, and return them with their tables.
+        """Read questions about HybridQA tables from a JSON file, and add their tables.
 
         The file is a list of {question_id, question, table_id}.
 
@@ -176,7 +176,7 @@ class HybridQA(Release):
             self._find_extra(name)
 
     def read_released(self, file: str) -> dict[str, bytes]:
-        """Return the contents of a question file and of its files .traced.json and _reference.json.
+        """Read a question file, with its .traced.json and _reference.json files if they exist.
 
         Returns:
             The content of each existing file by name.
@@ -248,7 +248,7 @@ class HybridQA(Release):
     def _join(
         self, file: str, questions: Sequence[HybridQAQuestion], problems: list[Problem]
     ) -> Iterator[TableExample]:
-        """Combine questions with their tables to examples. Questions about damaged tables are omitted.
+        """Combine questions with their tables to examples, except questions on damaged tables.
 
         Problems of tables are appended to `problems`.
         """
@@ -300,7 +300,9 @@ class HybridQA(Release):
 
 @dataclass(eq=False, kw_only=True)
 class OttQA(HybridQA):
-    """Reader of OTT-QA with the given tables: standalone questions about the tables and passages of HybridQA.
+    """Reader of OTT-QA in the setting with given tables. Its questions are standalone.
+
+    The tables and passages are those of HybridQA.
 
     The systems of the authors have to find the table first. Here each question has its table.
 

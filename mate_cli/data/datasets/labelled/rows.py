@@ -269,7 +269,7 @@ def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def find_cell(table: Table, pair: object) -> tuple[int, int]:
-    """Convert the position of a body cell in user data, such as [0, 1] or [0, "city"], to (row, column).
+    """Convert a cell position in user data, [0, 1] or [0, "city"], to (row, column).
 
     Raises:
         RowError: the value is not a pair, or the cell is outside the table.

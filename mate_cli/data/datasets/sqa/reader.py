@@ -115,7 +115,7 @@ class SQA(Release):
         )
 
     def _report_missing_cell(self, file: str, turn: Turn, cell: tuple[int, int]) -> list[Problem]:
-        """Return a list with the problem that a table lacks the cell of an answer.
+        """Return [problem] for an answer whose cell the table lacks.
 
         If the file of the table seems to be truncated, that is the problem, and it is reported once for all questions.
         """

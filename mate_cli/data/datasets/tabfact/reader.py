@@ -117,7 +117,10 @@ class TabFact(Release):
         return {key: (file, entry) for key, entry in entries.items()}
 
     def _original_entries(self, split: str, problems: list[Problem]) -> dict[str, tuple[str, Any]]:
-        """Return (file, entry) of each table of a split. The entry has the original statements and their labels."""
+        """Return {table id: (file, entry)} for the original statements of a split.
+
+        Each entry has the statements about a table and their labels.
+        """
         file, (statements, collection_problems) = IDS[split], self._annotations
         keys = parse_json_as(list, "a list of tables", file, self.need(file), problems) or []
         if not _are_names(file, keys, problems):
@@ -177,7 +180,7 @@ class TabFact(Release):
         return keys
 
     def _table(self, statements: str, key: str, caption: str) -> tuple[Table | None, list[Problem]]:
-        """Return a table (None if missing or damaged) and the problems of its file, both cached."""
+        """Read a table, None if missing or damaged, and the problems of its file. Cache both."""
         if key not in self._tables:
             file, problems = f"{TABLES[0]}/{key}", list[Problem]()
             # A key with a path, such as "../elsewhere", is not read.
@@ -226,7 +229,7 @@ def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, probl
 
 
 def _damage(entry: Any) -> str:  # noqa: ANN401 - what JSON holds
-    """Describe what is invalid in the entry [statements, labels, caption] of a table. Return "" if it is valid."""
+    """Describe what is invalid in a table's entry [statements, labels, caption], else ""."""
     if not isinstance(entry, list) or len(entry) != 3 or not all(isinstance(part, list) for part in entry[:2]):
         return "should be [statements, labels, caption]"
     statements, labels, _ = entry

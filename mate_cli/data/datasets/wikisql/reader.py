@@ -286,7 +286,7 @@ def _parse_target(value: Value, kind: str) -> Value:
 
 
 def _parse_cell(text: str, kind: str) -> Value:
-    """Convert the text of a cell in a column of the type "real" to a number, if possible. Otherwise return the text."""
+    """Convert the text of a cell in a "real" column to a number, or return the text."""
     if kind != "real":
         return text
     try:

@@ -30,7 +30,7 @@ NO_VALUE = frozenset([*_SIGNS, "<NA>", "N/A", "NA", "NULL", "n/a", "null"])
 
 
 def unescape(text: str) -> str:
-    r"""Replace the escapes of a TSV field of the release: \n by a line break, \p by | and \\ by a backslash."""
+    r"""Unescape a field of a TSV file: \n is a line break, \p is |, and \\ is a backslash."""
     return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), text) if "\\" in text else text
 
 
