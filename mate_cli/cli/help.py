@@ -106,7 +106,7 @@ def nearest_choice(group: str, name: str) -> str | None:
 
 
 def groups_of(config_name: str) -> list[str]:
-    """Return the config groups in the defaults list of a command and of extended files."""
+    """Return the config groups of a command, including the groups of files that it extends."""
     return [group for group, _ in list_defaults(config_name)]
 
 

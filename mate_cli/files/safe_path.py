@@ -10,11 +10,12 @@ HAS_SAFE_PATH = sys.version_info >= (3, 11)
 
 
 def protect_subprocesses() -> None:
-    """Remove the working directory from `sys.path` of all Python subprocesses.
+    """Prevent Python subprocesses from importing modules of the working directory.
 
-    Subprocesses that libraries start are included, because subprocesses inherit the setting through the environment.
-    Relative entries of PYTHONPATH are made absolute, because a subprocess may start in another folder. Empty entries,
-    which mean the working directory, are removed.
+    The working directory is removed from the `sys.path` of all Python subprocesses. Subprocesses that libraries start
+    are included, because subprocesses inherit the setting through the environment. Relative entries of PYTHONPATH are
+    made absolute, because a subprocess may start in another folder. Empty entries, which mean the working directory,
+    are removed.
     """
     entries = [str(Path(entry).absolute()) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     if HAS_SAFE_PATH:

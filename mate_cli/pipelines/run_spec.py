@@ -97,7 +97,7 @@ class Stage(RunConfig):
 
 @dataclass(frozen=True)
 class RunSpec:
-    """The validated specification of a run: the configurations of all stages to train.
+    """The validated specification of a run, with the configurations of all its stages.
 
     Without a system the last stage is the run itself, and each earlier stage passes its weights to the next stage.
 

@@ -78,7 +78,7 @@ def quote_pattern(argument: str) -> str:
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Run `mate train` with overrides: train a run or sweep, or print the plan of the run.
+    """Run the command `mate train`, which trains a run or sweep, or prints the plan of a run.
 
     Args:
         arguments: command-line arguments of `mate train`.

@@ -243,7 +243,7 @@ def check_push(name: str) -> None:
 
 
 def push_folder(folder: Path, files: Iterable[str], name: str, *, private: bool) -> str:
-    """Upload some files of a folder to a repository of the Hugging Face Hub.
+    """Upload the selected files of a folder to a repository of the Hugging Face Hub.
 
     Args:
         folder: folder of the files.
