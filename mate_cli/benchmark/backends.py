@@ -87,7 +87,7 @@ def list_networks() -> list[str]:
 
 
 class TransformersBert(nn.Module):
-    """`BertModel` of `transformers` with `attn_implementation="sdpa"`: dense, fused attention."""
+    """Encoder to benchmark: `BertModel` of `transformers` with dense, fused attention (SDPA)."""
 
     def __init__(self, size: EncoderSize, positions: int) -> None:
         from transformers import BertConfig, BertModel

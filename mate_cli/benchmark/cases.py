@@ -179,7 +179,7 @@ Positions restart in every cell.
 
 
 def find_real(names: Sequence[str] | None, folders: Sequence[str]) -> dict[str, Path]:
-    """Return the folder of each available dataset by name, and print which datasets are missing.
+    """Return {dataset name: folder} for the datasets on disk, and print the missing datasets.
 
     Args:
         names: names of datasets, None for no datasets.

@@ -58,7 +58,7 @@ class EncoderBenchmark(BenchmarkOptions):
 
     @cached_property
     def _models(self) -> dict[str, nn.Module | NotRun]:
-        """Each benchmarked encoder, or the reason why this machine cannot build the encoder.
+        """Encoders to benchmark by name, or the reason why this machine cannot build the encoder.
 
         Raises:
             ConfigError: a name or a key is unknown.
@@ -66,7 +66,7 @@ class EncoderBenchmark(BenchmarkOptions):
         return {name: attempt(partial(self._model, name)) for name in self.variants}
 
     def _model(self, name: str) -> nn.Module:
-        """Build the benchmarked encoder with a given name, with random weights.
+        """Build the encoder to benchmark by its name, with random weights.
 
         Raises:
             ConfigError: the name is unknown.

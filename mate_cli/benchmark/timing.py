@@ -322,7 +322,7 @@ def matmul_peak(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def machine_facts(pace: Pace) -> Figures:
-    """Return facts about the machine: cores, threads, peak speed, and names of CPU and device.
+    """Return facts about the machine, such as cores, threads, CPU, device and peak speed.
 
     All keys have the prefix `machine/`.
     """

@@ -87,7 +87,7 @@ def _single_member(path: Path) -> bytes:
 
 
 def _content(stream: IO[bytes], location: Path | str) -> bytes:
-    """Return all bytes of a decompressed stream, which may have at most `largest_file()` bytes.
+    """Read a decompressed stream, which may have at most `largest_file()` bytes.
 
     Raises:
         DataError: the content is larger than `largest_file()`.

@@ -161,7 +161,7 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
 
 
 def parse_retry_after(headers: Mapping[str, str], longest: float = MAX_PAUSE) -> float:
-    """Return the pause in seconds that the header Retry-After requests, as a number or a date.
+    """Parse the header Retry-After, a number or a date, to a pause in seconds.
 
     Args:
         headers: headers of a response.

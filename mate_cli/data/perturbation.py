@@ -320,7 +320,7 @@ PERTURBATIONS = {
 
 
 def check_perturbations(names: Iterable[str]) -> None:
-    """Raise `ConfigError` if a perturbation does not exist. The error lists all perturbations."""
+    """Raise `ConfigError` for an unknown perturbation name, with a list of all perturbations."""
     if unknown := [name for name in names if name not in PERTURBATIONS]:
         hint = f"Choose from {', '.join(PERTURBATIONS)}"
         raise ConfigError(f"unknown perturbation {unknown[0]}", where="perturb", remedy=hint)

@@ -99,7 +99,10 @@ class MetricSpec:
         return f"{100 * value:.1f}" if self.is_share else f"{value:.2g}"
 
     def difference_text(self, value: float) -> str:
-        """Format a difference with its sign, in percentage points for fractions: +1.2, -0.3, 0.0."""
+        """Format a score difference with its sign: +1.2, -0.3, 0.0.
+
+        Fractions are in percentage points.
+        """
         text = f"{100 * value:+.1f}" if self.is_share else f"{value:+{self.format}}"
         return text if text.strip("+-0.,") else text.lstrip("+-")
 
@@ -224,7 +227,7 @@ def spec_of(name: str) -> MetricSpec:
 
 
 def subset_of(name: str) -> SubsetSpec:
-    """Return the declaration of a question subset, or a default titled by the name."""
+    """Return the declaration of a question subset, or a default whose title is its name."""
     declared = None if name.startswith(USER_SUBSET) else subset_specs().get(name)
     return declared or SubsetSpec(name, name.removeprefix(USER_SUBSET), USER_KIND, DEFAULT_ORDER, many=False)
 

@@ -155,7 +155,7 @@ def corpus_bleu(predictions: Sequence[str], references: Iterable[Sequence[str]],
 
 
 def rouge_scores(prediction: str, references: Sequence[str]) -> dict[str, float]:
-    """Compute the F1 scores rouge1, rouge2 and rougeL with the best reference, without stemming.
+    """Compute ROUGE-1, ROUGE-2 and ROUGE-L (F1, unstemmed) with the best reference.
 
     Raises:
         MissingDependencyError: rouge-score is not installed.

@@ -105,7 +105,7 @@ def read_item(text: str, canonical: str = "") -> Item:
 
 
 def read_items(texts: Sequence[str], canonical: Sequence[str] = ()) -> tuple[Item, ...]:
-    """Parse the texts of an answer to distinct items. See `read_item`."""
+    """Parse the texts of an answer to distinct items: numbers, dates and texts."""
     meanings = canonical or [""] * len(texts)
     items = [read_item(text, meaning) for text, meaning in zip(texts, meanings, strict=True)]
     return tuple({(type(item.key), item.key): item for item in reversed(items)}.values())
@@ -155,7 +155,7 @@ def is_right_for(selection: SelectedCells, example: TableExample) -> bool:
 
 
 def _read_number(text: str) -> float | None:
-    """Parse a finite integer or decimal number. Return None for other texts."""
+    """Parse a finite integer or decimal number, or return None for any other text."""
     for parse in (_integer, _decimal):
         try:
             number = parse(text)

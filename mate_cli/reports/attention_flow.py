@@ -157,7 +157,7 @@ def ratio_cells(network: NetworkFlow, panel: str, target: str) -> tuple[ViewCell
 
 
 def figures(findings: Mapping[str, Any]) -> dict[str, Figure]:
-    """Draw the attention heat maps of each network in the results of an analysis, by file name."""
+    """Draw attention heat maps of each analyzed network, as {file name: figure}."""
     return {
         "_".join(filter(None, (NAME, network.name, "heads"))): draw_heads(network)[0]
         for network in network_flows(findings)
@@ -168,7 +168,7 @@ COLUMNS = 4
 
 
 def draw_heads(network: NetworkFlow) -> list[Figure]:
-    """Draw one heat map per type of attended token, with the attention of each head in percent.
+    """Draw a heat map per type of attended token, with each head's attention in percent.
 
     Rows are layers, columns are attention heads.
     """

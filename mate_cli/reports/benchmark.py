@@ -237,7 +237,7 @@ def list_skipped(results: BenchmarkResults, case: BenchmarkCase) -> Iterator[str
 
 
 def print_benchmark(results: BenchmarkResults, console: Console) -> None:
-    """Print the tables of all benchmarked inputs, then a description of the machine, and notes."""
+    """Print the tables of all benchmarked inputs, the machine, and notes."""
     print_views([case_table(results, case) for case in results.cases], console)
     record_notes, numbers = results.run.part("facts"), results.run.metrics
     threads, peak = (int(numbers.get(f"machine/{name}", 0)) for name in ("threads", "peak_gflops_per_second"))

@@ -91,7 +91,7 @@ def asset(name: str) -> Markup:
 
 
 def svg_markup(figure: Figure, salt: str) -> Markup:
-    """Render a figure as inline SVG, whose ids get the prefix `salt` to be unique on the page."""
+    """Render a figure as inline SVG. The prefix `salt` makes its ids unique on the page."""
     from markupsafe import Markup
 
     return Markup(as_svg(figure, salt))
@@ -183,7 +183,7 @@ def render_sections(
     command: str,
     **words: object,
 ) -> str:
-    """Return an HTML page with the given report sections. Empty sections are omitted.
+    """Render report sections to an HTML page, except empty sections.
 
     Args:
         sections: sections in display order.
@@ -209,7 +209,9 @@ def render_sections(
 
 
 def page_title(report: Report) -> str:
-    """Return the heading of a comparison page: numbers of configurations and runs, and datasets.
+    """Return the heading of a comparison page, with counts of configurations and runs.
+
+    The heading also names the datasets.
 
     More than three datasets are not named.
     """
@@ -224,7 +226,7 @@ def list_datasets(report: Report) -> list[str]:
 
 
 def run_link(target: Path, folder: Path) -> str:
-    """Return the relative link from a page to a run folder, or an absolute URI on another drive.
+    """Return the link from a page to a run folder: relative, or absolute on another drive.
 
     Args:
         target: run folder.
@@ -237,7 +239,10 @@ def run_link(target: Path, folder: Path) -> str:
 
 
 def summary_cards(report: Report) -> list[Card]:
-    """Build the summary cards of a comparison: runs, best score, highest speed and compute time."""
+    """Build the summary cards of a comparison, such as best score and highest speed.
+
+    The other cards show the runs and the compute time.
+    """
     seconds = [value for run in report.runs if (value := run.number("wall_seconds")) is not None and run.parent is None]
     return [
         Card("Runs", str(len(report.runs)), state_text(report.runs)),

@@ -140,7 +140,7 @@ SIGNS: dict[Mark, str] = {"best": "*", "close": "†", "better": "*", "worse": "
 
 
 def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = ()) -> None:
-    """Print tables with notes below them. Tables wider than the terminal are split.
+    """Print tables with their notes, split by columns if they are wider than the terminal.
 
     Args:
         views: tables to print.

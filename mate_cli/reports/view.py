@@ -209,7 +209,7 @@ class View:
 
     @property
     def is_short(self) -> bool:
-        """True if the table is one row of at most four cells, so that two tables fit side by side."""
+        """True if the table has one row of at most four cells, so that two fit side by side."""
         return len(self.rows) == 1 and len(self.columns) <= 4
 
 

@@ -48,7 +48,7 @@ class Sources:
         return info.shipped or any(path.is_file() for path in (self.datasets / name).rglob("*"))
 
     def require(self, source: str) -> None:
-        """Raise `DataError` if a source does not exist. The source is not read.
+        """Raise `DataError` if a source of tables does not exist, without reading the source.
 
         Raises:
             DataError: the source does not exist.
@@ -111,7 +111,7 @@ def _distinct(examples: Iterable[TableExample]) -> list[Table]:
 
 
 def _files(path: Path) -> Iterator[Reader]:
-    """Yield functions that each read one table of a file, or of all files in a folder."""
+    """Yield a function that reads one table, for each table of a file or folder."""
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.name.endswith(INTERACTIONS):
             yield from (partial(_of_corpus, read_table, path.name) for read_table in read_interactions(file))

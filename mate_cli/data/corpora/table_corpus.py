@@ -225,7 +225,7 @@ class TableCorpus(StreamedDataset):
                 self._written_parts  # noqa: B018 - writes them
 
     def _prepare(self) -> None:
-        """Write the corpus to a temporary folder, and rename the folder when it is complete.
+        """Write the corpus atomically, to a temporary folder that is renamed once it is complete.
 
         Processes share the work, and an interrupted preparation is resumed.
         """

@@ -32,7 +32,7 @@ class DamagedEntryError(Exception):
 
 @contextmanager
 def note_damage(file: str, key: str, problems: list[Problem]) -> Iterator[None]:
-    """Convert a `DamagedEntryError` in the context to a `Problem`, so that reading continues.
+    """Convert a `DamagedEntryError` within the context to a `Problem`, to continue reading.
 
     Args:
         file: file of the entry.
@@ -312,7 +312,7 @@ def parse_csv_table(
     backslashes: bool = False,
     clean: Callable[[str], str] = str,
 ) -> Table | None:
-    """Parse a CSV table, whose id is its file name. Return None if it is damaged.
+    """Parse a CSV file to a table with the file name as id, or return None if it is damaged.
 
     Empty lines are skipped. Rows that are too short are padded with empty cells, with a note. A row that is too long is
     a problem. The reader of google-research/tapas (pandas) does the same.
@@ -364,6 +364,6 @@ def _lines(
 
 
 def _is_open(text: str, escape: str | None) -> bool:
-    """Return whether a CSV text ends inside quotation marks."""
+    """Return whether a CSV text has an unclosed quotation mark, as a truncated file has."""
     lines = csv.reader(StringIO(f"{text}\n{END}", newline=""), doublequote=escape is None, escapechar=escape)
     return deque(lines, maxlen=1) != deque([[END]])

@@ -148,7 +148,7 @@ class TatQA(JsonTables):
 
 @dataclass(eq=False, kw_only=True)
 class FeTaQA(JsonTables):
-    """Reader of FeTaQA: questions about a table of Wikipedia that are answered by a sentence.
+    """Reader of FeTaQA: questions about Wikipedia tables, answered by a free-form sentence.
 
     The coordinates of an answer are the highlighted cells, from which the sentence was written.
 

@@ -118,7 +118,7 @@ class TableStream(Dataset[TableBatch]):
     """Truncation is not counted, because examples use only a part of each table."""
 
     def __len__(self) -> int:
-        """Return the number of tables in an epoch."""
+        """Return the number of training tables in an epoch."""
         return sum(lane.size for lane in self.lanes)
 
     @cached_property

@@ -32,7 +32,7 @@ Selector = Callable[[Sequence[TableExample]], list[TableExample]]
 
 
 class EmptyDataset:
-    """Empty dataset for callers that pass examples to the data module themselves."""
+    """Dataset without examples, for callers that pass examples to the data module directly."""
 
     splits: tuple[str, ...] = ()
     facts: Mapping[str, str] = MappingProxyType({})
@@ -290,7 +290,7 @@ class TableDataModule:
         return self.sample_batches(len(self.training()))
 
     def set_schedule(self, schedule: Schedule, first_batch: int = 0) -> None:
-        """Set the batch sizes and the length of the run. Call this method before training.
+        """Set the batch sizes and the number of steps of the run, before training starts.
 
         Args:
             schedule: sizes of batches and of the run.
@@ -346,7 +346,7 @@ class TableDataModule:
         return self._batches(Batches(encodings, self.loading), rank_batches)
 
     def _batches(self, dataset: Dataset[TableBatch], order: Any, prefetch: int = 0) -> DataLoader[TableBatch]:  # noqa: ANN401
-        """Return a loader of the batches in `order`, which prefetches at least `prefetch` batches."""
+        """Return a data loader of the batches in `order`, with at least `prefetch` prefetched."""
         workers = self.loading.workers
         return DataLoader(
             dataset,

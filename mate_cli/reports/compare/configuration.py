@@ -308,7 +308,7 @@ def fold_of(run: LoadedRun) -> str:
 
 
 def join_folds(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
-    """Group runs with the same seed and settings, which are the folds of one cross-validation.
+    """Group the runs (folds) of each cross-validation, which have the same seed and settings.
 
     A run without a fold is a separate group.
     """

@@ -30,7 +30,7 @@ MAX_LABELS = 3
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting that differs between configurations, with its values, to explain differences.
+    """A setting whose value differs between configurations, with all its values.
 
     Args:
         key: dotted key of the setting.

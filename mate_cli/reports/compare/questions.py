@@ -145,7 +145,7 @@ def _prediction(row: Mapping[str, Any]) -> Prediction:
 
 
 def _confidence(row: Mapping[str, Any]) -> float | None:
-    """Return the confidence recorded with a prediction, else the probability of its first cell."""
+    """Return the recorded confidence of a prediction, else the probability of its first cell."""
     cells = row.get("cells")
     top_cell = cells[0] if isinstance(cells, list) and cells else None
     value = row.get("confidence", top_cell[2] if isinstance(top_cell, list) and len(top_cell) > 2 else None)

@@ -218,7 +218,7 @@ def label_words(label: str) -> list[str]:
 def compare_pair(
     group: Configuration, reference: Configuration, others: Mapping[ScoredQuestion, float], metric: str
 ) -> Difference | None:
-    """Test the score difference between a configuration and the reference on common questions.
+    """Test whether a configuration and the reference differ in score on common questions.
 
     Args:
         group: configuration to compare.
@@ -377,7 +377,7 @@ def paired_bootstrap(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Bootstrap:
-    """Bootstrap the mean score difference of two systems. Tables are resampled.
+    """Estimate the mean score difference of two systems by resampling tables (bootstrap).
 
     A resampled table contributes all its questions.
 

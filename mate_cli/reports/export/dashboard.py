@@ -88,7 +88,7 @@ def best(report: Report) -> dict[str, Any]:
 
 
 def sheets(report: Report) -> Iterator[Sheet]:
-    """Yield all tables of a comparison for W&B, then a table of differently answered questions."""
+    """Yield the W&B tables of a comparison: all its tables, and questions with disagreements."""
     for section in report_sections(report):
         yield from (view_sheet(view, section.name) for view in section.tables)
     if (sheet := questions_sheet(report)).rows:

@@ -145,7 +145,7 @@ def cell_latex(cell: ViewCell) -> str:
 
 
 def environment(columns: str, body: Sequence[str], caption: str, name: str) -> str:
-    """Wrap the lines of a LaTeX table in a float, which spans both page columns if it is wide.
+    """Wrap the lines of a LaTeX table in a float. A wide table spans both page columns.
 
     Args:
         columns: column specification of `tabular`.

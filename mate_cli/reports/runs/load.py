@@ -163,7 +163,7 @@ class LoadedRuns:
 
 
 def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
-    """Read all runs in or below some folders. A run that several folders contain is read once.
+    """Read all runs in or below some folders, each run once even if folders overlap.
 
     Args:
         folders: folders, or glob patterns of folders such as `outputs/train/hybridqa_*`.
@@ -185,7 +185,7 @@ def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
 
 
 def open_runs(folders: Sequence[Path]) -> LoadedRuns:
-    """Read exactly the runs in the given folders. Subfolders are not searched.
+    """Read the run in each of the given folders, without searching subfolders for runs.
 
     Raises:
         RunError: a folder contains no readable run.
@@ -309,7 +309,7 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
 
 
 def list_unreadable(folder: Path) -> Iterator[str]:
-    """Yield a warning for each log or predictions file that is too large or is no regular file."""
+    """Yield a warning for each log or prediction file that is too large or not a regular file."""
     for file in (*folder.glob("metrics.jsonl"), *sorted(folder.glob("predictions/*.json"))):
         try:
             with open_file(file, largest=MAX_SIZE):
@@ -376,7 +376,7 @@ def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
-    """Read a run's configuration, cached until the file changes, because YAML is slow to parse."""
+    """Read a run's configuration. It is cached, because YAML is slow to parse."""
     leaves = flat_keys(read_settings(file.parent)).items()
     texts = {key: f"[{','.join(map(_word, leaf))}]" if isinstance(leaf, list) else _word(leaf) for key, leaf in leaves}
     return {clean(key): shorten_text(text) for key, text in texts.items()}

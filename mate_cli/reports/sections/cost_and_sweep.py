@@ -286,7 +286,7 @@ def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, Map
 
 
 def find_varied(report: Report) -> list[str]:
-    """Return the settings that differ between the scored runs of a sweep, most important first.
+    """Return the settings that vary between scored runs of a sweep, most important first.
 
     If settings vary together, only the first one of them is listed.
     """

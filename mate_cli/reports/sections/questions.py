@@ -112,7 +112,7 @@ def tables_of(
 
 
 def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping[str, int]) -> Mapping[str, Any]:
-    """Return the HTML template values of a question: gold answer, predicted answers and table.
+    """Return the template values of a question with gold answer, predicted answers and table.
 
     Args:
         case: question with its answers.

@@ -115,7 +115,7 @@ def noise_notes(table: ResultTable) -> Iterator[str]:
 
 
 def column_of(place: int, table: ResultTable, *, wide: bool) -> Column:
-    """Build the column of a metric. Its heading omits words that the table title contains.
+    """Build the column of a metric, with a heading that does not repeat the table title.
 
     Args:
         place: index of the column.
@@ -338,7 +338,7 @@ def scores_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def bar_views(report: Report, metric: MetricName) -> Iterator[View]:
-    """Yield a bar chart of one metric for each block of comparable configurations, best first.
+    """Yield a bar chart of a metric for each block of comparable configurations, best first.
 
     Bars of a test metric keep the order of the report, so that test scores determine no order.
     """

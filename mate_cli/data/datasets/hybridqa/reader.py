@@ -165,7 +165,7 @@ class HybridQA(Release):
         return notes | {problem.file: problem.what for problem in self._unchecked()}
 
     def check_extra(self) -> None:
-        """Raise `DataError` if a file of `extra_train` is missing. The files are not read.
+        """Raise `DataError` if a file of `extra_train` is missing, without reading the files.
 
         If the release itself is not on disk, nothing is checked.
 
@@ -300,7 +300,7 @@ class HybridQA(Release):
 
 @dataclass(eq=False, kw_only=True)
 class OttQA(HybridQA):
-    """Reader of OTT-QA in the setting with given tables. Its questions are standalone.
+    """Reader of OTT-QA: standalone questions, each with its table given.
 
     The tables and passages are those of HybridQA.
 

@@ -138,7 +138,9 @@ class RowTables:
         self._tables: dict[str, Table] = {}
 
     def get(self, row: LabelledRow) -> Table:
-        """Return the table of a row with its passages. Table files are read once.
+        """Return the table that a row of user data names or contains, with its passages.
+
+        Table files are read once.
 
         Raises:
             RowError: the table is missing or damaged, or lacks the cell of a passage.

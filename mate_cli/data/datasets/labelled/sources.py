@@ -310,7 +310,7 @@ def _find_answer(answer: Answer, example: TableExample) -> Answer:
 
 
 def format_overrides(options: Mapping[str, Any]) -> str:
-    """Format the options of a dataset as command-line overrides, without options that are None."""
+    """Format a dataset's options, except None, as overrides such as `data.train=train.csv`."""
     return " ".join(f"data.{name}={value}" for name, value in options.items() if value is not None)
 
 
@@ -395,7 +395,7 @@ class HubDataset(LabelledRows):
         return DataError(problem, where=self.name, remedy="Set data.train=SPLIT and data.dev=SPLIT")
 
     def rows(self, source: str, problems: list[Problem]) -> Iterator[LabelledRow]:
-        """Yield the labelled questions of a split. See `LabelledRows.rows`."""
+        """Yield the labelled questions of a Hub dataset's split. See `LabelledRows.rows`."""
         if source not in self._tables:
             raise self.missing_files_error((source,))
         check_columns(getattr(self._tables[source], "column_names", ()), self.column_names, f"{self.name}, {source}")

@@ -229,7 +229,7 @@ def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, probl
 
 
 def _damage(entry: Any) -> str:  # noqa: ANN401 - what JSON holds
-    """Describe what is invalid in a table's entry [statements, labels, caption], else ""."""
+    """Describe why a table's entry [statements, labels, caption] is invalid, else return ""."""
     if not isinstance(entry, list) or len(entry) != 3 or not all(isinstance(part, list) for part in entry[:2]):
         return "should be [statements, labels, caption]"
     statements, labels, _ = entry

@@ -81,7 +81,7 @@ TITLES = "misc/table-metadata.tsv"
 
 @dataclass(eq=False, kw_only=True)
 class WikiTableQuestions(Release):
-    """Reader of WikiTableQuestions: questions about tables of Wikipedia with answers as texts.
+    """Reader of WikiTableQuestions: questions about Wikipedia tables, answered by texts.
 
     The release has the folders data and csv, and optionally misc and tagged.
 
@@ -179,7 +179,7 @@ class WikiTableQuestions(Release):
 
     @cached_property
     def _titles(self) -> dict[str, str]:
-        """Page titles of the tables by table id, or {} if the file of titles is missing."""
+        """Page title of each table, by table id. {} if the file of titles is missing."""
         content = self.content(TITLES)
         lines = rows(TITLES, content, ("contextId", "title"), self.notes, []) if content is not None else ()
         return {row["contextId"]: unescape(row["title"]) for row in lines}
