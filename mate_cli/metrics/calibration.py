@@ -71,7 +71,7 @@ class Calibration:
 def fit_calibration(confidences: Sequence[float], labels: Sequence[bool]) -> Calibration:
     """Fit a function from confidence to accuracy by isotonic regression.
 
-    It is smoothed towards the overall accuracy.
+    The function is smoothed towards the overall accuracy.
 
     A parametric curve with two parameters does not fit, because confidences form clusters, for example of looked-up
     and of computed answers. If the confidence is uninformative, every answer gets the overall accuracy.
@@ -94,7 +94,7 @@ def fit_calibration(confidences: Sequence[float], labels: Sequence[bool]) -> Cal
 def expected_calibration_error(confidences: Sequence[float], labels: Sequence[bool]) -> float:
     """Compute the expected calibration error (ECE) with ten bins of confidence.
 
-    It is the mean absolute difference between confidence and accuracy.
+    The ECE is the mean absolute difference between confidence and accuracy.
 
     Bins are weighted by their number of answers.
 

@@ -95,7 +95,7 @@ class MetricSpec:
         return f"{100 * value:.1f}" if self.is_share else f"{value:{self.format}}"
 
     def spread_text(self, value: float) -> str:
-        """Format the dispersion of scores. For fractions, 0.012 becomes "1.2" percentage points."""
+        """Format the dispersion of scores, such as 0.012 as "1.2" percentage points for fractions."""
         return f"{100 * value:.1f}" if self.is_share else f"{value:.2g}"
 
     def difference_text(self, value: float) -> str:

@@ -99,7 +99,7 @@ class Descriptions(FreeTexts):
 class BenchAnswers(AnswerMetric[TableExample]):
     """Metric of TableBench, whose definition depends on the type of the question.
 
-    It is exact match, exact match up to 10 %, or ROUGE-L.
+    The metric is exact match, exact match up to 10 %, or ROUGE-L.
 
     The exact match compares normalized texts, and whole numbers by value. The script of the authors rounds the means of
     the types to two digits before it averages them.

@@ -275,7 +275,7 @@ class StreamedTable:
 def deal_shards(shards: Sequence[tuple[int, Shard]], lanes: int) -> list[list[tuple[int, Shard]]]:
     """Assign the shards of a corpus evenly to lanes, independent sequences of training tables.
 
-    Each data worker reads its lanes.
+    The lanes are read in parallel.
 
     If the number of files is not a multiple of the number of lanes, some files are divided into parts.
 

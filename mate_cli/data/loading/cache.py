@@ -336,7 +336,7 @@ def _write_part(serializer: Serializer, part: tuple[Path, Sequence[TableExample]
 def columns_of(serializer: Serializer) -> dict[str, Array]:
     """Return the arrays that an encoding consists of, by the name of their cache column.
 
-    They include the additional arrays of the serializer.
+    Additional arrays of the serializer are included.
     """
     return {**COLUMNS, **{f"{ADDED_PREFIX}{array.name}": array for array in serializer.arrays}}
 

@@ -246,7 +246,7 @@ class StreamDataModule(TableDataModule):
     def every_batch(self) -> Iterator[TableBatch]:
         """Yield batches of the first `CALIBRATION_EXAMPLES` generated training examples.
 
-        They represent the whole endless stream.
+        These examples represent the whole endless stream.
         """
         return self.sample_batches(CALIBRATION_EXAMPLES)
 

@@ -86,7 +86,7 @@ def synthesize(table: Table, rng: Random, grammar: Grammar = Grammar()) -> list[
 class _Writer:
     """Generator of random statements about one table, with a grammar.
 
-    It samples in the order of the reference implementation.
+    Random numbers are drawn in the order of the reference implementation.
     """
 
     def __init__(self, table: Table, rng: Random, grammar: Grammar) -> None:

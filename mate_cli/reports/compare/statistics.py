@@ -75,7 +75,7 @@ class Summary:
     def is_close(self, other: Summary) -> bool:
         """Return whether another score is so near that sampling noise may explain the difference.
 
-        It differs by at most the spread or the sampling noise.
+        The other score then differs by at most the spread or the sampling noise.
 
         The sampling noise is that of the questions. The test assumes independent questions although both summaries may
         share them, so it errs towards True.

@@ -101,7 +101,7 @@ class LabelledRow:
     def texts(self, name: str) -> tuple[str, ...]:
         """Return the texts of a field that has several, such as ("a", "b") for "a | b".
 
-        In a spreadsheet cell, the texts are separated by "|". In JSON, they form a list.
+        The texts are separated by "|" in a spreadsheet cell, and form a list in JSON.
         """
         value = self.values.get(name)
         if value is None:

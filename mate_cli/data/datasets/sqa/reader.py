@@ -81,7 +81,7 @@ class SQA(Release):
 
     @cached_property
     def train_tables(self) -> Collection[str]:
-        """Ids of the tables in the train split. Some dev questions are about these tables too."""
+        """Ids of the tables in the train split. Some dev questions are also about these tables."""
         return {turn.table_file for turn in read_turns("train", self.train_content(), [], [])}
 
     def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:

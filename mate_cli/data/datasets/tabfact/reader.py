@@ -69,7 +69,7 @@ class TabFact(Release):
     def split_files(self) -> Mapping[str, str]:
         """File from which each split is read, which depends on the form of the statements.
 
-        It lists the table ids of the split, or has its statements if they are lemmatized.
+        The file lists the table ids of the split, or contains the statements if they are lemmatized.
         """
         return IDS if self._original else LEMMATIZED
 
