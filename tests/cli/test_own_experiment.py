@@ -85,9 +85,10 @@ def test_in_stages_it_holds_as_if_it_was_typed(experiment):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("scale", SCALES)
 def test_overrides_of_its_stages_hold_at_each_scale(experiment, scale):
-    experiment("chain", "stages: {selecting: {experiment: hybridqa_mate, overrides: [optimizer.lr=3e-5]}}\nseed: 5")
+    stages = "stages: {selecting: {experiment: hybridqa_mate, overrides: [model=sat, optimizer.lr=3e-5]}}"
+    experiment("chain", f"defaults:\n  - override /model: tapas\n{stages}\nseed: 5")
     config = configs("experiment=chain", f"scale={scale}")["selecting"]
-    assert (config.optimizer["lr"], config.seed) == (3e-5, 5)
+    assert (config.model["_target_"].split(".")[-2], config.optimizer["lr"], config.seed) == ("sat", 3e-5, 5)
     experiment("first_try", "defaults: [hybridqa_mate]\noptimizer: {lr: 3e-5}")
     experiment("chain", "stages: {selecting: {experiment: first_try}}")
     assert configs("experiment=chain", f"scale={scale}")["selecting"].optimizer["lr"] == 3e-5

@@ -6,10 +6,8 @@ import time
 import zipfile
 from contextlib import contextmanager, suppress
 
-import pyarrow
 import pytest
 from damage import every, samples
-from pyarrow.parquet import write_table
 
 from mate_cli.errors import DataError, MateError
 from mate_cli.tables.questions import find_tables, read_questions
@@ -78,10 +76,6 @@ def of_workbook(old, new):
 
 def of_text(name, text):
     return name, lambda file: file.write_text(text)
-
-
-def of_parquet(values, **how):
-    return "t.parquet", lambda file: write_table(pyarrow.table({"a": values}), file, **how)
 
 
 SMALL = Limits(rows=1000, columns=50, cells=20_000, megabytes=1)
