@@ -223,7 +223,7 @@ def test_the_row_of_a_total_is_no_summand(tmp_path):
     "name",
     [
         *("Net total", "Total in EUR", "Gesamtergebnis", "Zwischensumme", "Totalt", "I alt", "Ukupno", "計", "*"),
-        *("Ensemble", "Celkový součet"),
+        *("Ensemble", "Celkový součet", "Yhteensä", "Ogółem", "World", "Balance"),
     ],
 )
 def test_totals_are_told_by_their_word_and_by_adding_up(tmp_path, name):
@@ -233,6 +233,20 @@ def test_totals_are_told_by_their_word_and_by_adding_up(tmp_path, name):
     assert compute("sum", [(row, 1) for row in range(3)], table) is None
     table, _ = read(tmp_path, "comarca,v\nn,5\ns,7\nAlt Camp,13\n")
     assert compute("sum", [(row, 1) for row in range(3)], table) == 25
+
+
+@pytest.mark.parametrize("name", ["Total général", "**Total**", "Total (3)", "Sum of above", "Kokku", "Tổng cộng"])
+def test_a_named_total_that_is_no_sum_is_doubtful(tmp_path, name):
+    table, _ = read(tmp_path, f"region,v\nn,5\ns,7\n{name},13\n")
+    assert sums(table)[1] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("Medelvärde", 67), ("Mediana", 70), ("Mean value", 67), ("SEM", 19.97), ("var", 1197), ("Écart-type", 34.6)],
+)
+def test_statistics_are_told_by_their_word_and_value(tmp_path, name, value):
+    assert sums(read(tmp_path, f"n,v\na,100\nb,70\nc,31\n{name},{value}\n")[0])[1] == 201
 
 
 def test_the_margins_of_a_pivot_table_are_no_summands(tmp_path):
@@ -289,6 +303,9 @@ RULED = {
     "Oracle": "A    B\n---- -\nx y  1\nz    2\n",
     "SAP": "-----------\n|A  |B    |\n-----------\n|x  |1    |\n|y  |2    |\n-----------\n",
     "reStructuredText": "===  ===\na    b\n===  ===\nx      1\ny      2\n===  ===\n",
+    "Polars": "shape: (2, 2)\n┌─────┬─────┐\n│ a   ┆ b   │\n│ --- ┆ --- │\n│ str ┆ i64 │\n╞═════╪═════╡\n"
+    "│ x   ┆ 1   │\n│ y   ┆ 2   │\n└─────┴─────┘\n",
+    "R": "# A tibble: 2 x 2\n  a         b\n  <chr> <dbl>\n  x         1\n  y         2\n",
     "Markdown": "| a | b |\n|:--|--:|\n| x | 1 |\n| y | 2 |\n",
 }
 

@@ -59,6 +59,8 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - any cell value
         return spreadsheet_date(value)
     if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", errors="replace")
+    if isinstance(value, dict) and len(value) == 1 and str(*value).startswith("$"):  # as exported by MongoDB
+        return spreadsheet_text(*value.values())
     if isinstance(value, (dict, list, tuple, set, frozenset)):
         return json.dumps(_for_json(value), ensure_ascii=False)
     return str(value)

@@ -17,9 +17,11 @@ from mate_cli.tables.table import Grid
 SUFFIX_DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 RULED_LINES = 10
 """Number of first lines that are searched for a drawn rule, such as dashes below the header."""
-_BARS = str.maketrans("│┃║", "|||")
+_BARS = str.maketrans("│┃┆║", "||||")
 _COUNT = re.compile(r"\s*\(?\d+ rows?(?: in set.*| selected\.?|\))?\s*")
 """Row counts that database clients print below a table."""
+_PRINTED = re.compile(r"\A(?:shape: \(.*\)|# A tibble: .*)\r?\n((?:.*\n){1,9}?)(?:│ ---.*\n│.*\n|(?:\s*<\w+>)+ *\r?\n)")
+"""Shape above and types below the names of columns, as printed by Polars and R."""
 _TEXT_FORMULA = re.compile(r'^="([^"]*)"$')
 """Notation of a text that a spreadsheet program must not read as a number."""
 _HINT = re.compile(r"sep=(.)\r?\n?")
@@ -34,7 +36,7 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
     text, expected = read_text(path, options.encoding), SUFFIX_DELIMITERS.get(path.suffix.lower())
     if nul_count := text.content.count("\0"):
         text.notes.append(f"{count_noun(nul_count, 'NUL character')} left out.")
-    lines = re.findall(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+", text.content.replace("\0", ""))
+    lines = re.findall(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+", _PRINTED.sub(r"\1", text.content.replace("\0", "")))
     start, hint = lines[:RULED_LINES], _HINT.fullmatch("".join(lines[:1]))
     del lines[: 1 if hint else 0]
     if any(map(is_rule, start)):

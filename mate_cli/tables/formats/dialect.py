@@ -135,7 +135,7 @@ MAX_ALIGNED = 2_000
 """Maximum length of a line with columns aligned with spaces, in characters."""
 MAX_TITLES = 5
 """Maximum number of title lines above columns aligned with spaces."""
-_RULE_SIGNS = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
+_RULE_SIGNS = " \t\r\n|+-=:─━═│┃┆┼╪╞╡┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
 
 
 @dataclass(frozen=True)

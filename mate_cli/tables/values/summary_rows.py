@@ -13,16 +13,23 @@ import numpy
 
 _SUM = (
     r"tot(?:al[es]?|als|aux|aal|alt)?|summ?[ae]?|(?:ins)?gesamt|somme|razem|celkem|součet|ukupno|toplam|jumlah|itogo|итого"
-    r"|всего|итог|[合总總総小]?[計计]|합계|총계|소계|σύνολο|المجموع|الإجمالي|סה\"כ|รวม|Σ"
+    r"|всего|итог|[合总總総小]?[計计]|합계|총계|소계|σύνολο|المجموع|الإجمالي|סה\"כ|รวม|Σ|ttl|yhteensä|összese[nr]|ogółem"
+    r"|kokku|iš viso|kopā|skupaj|tổng(?: cộng)?|कुल|загалом|усього|общо"
 )
-_TOTAL = re.compile(rf"(?i)(?:grand|sub|overall|net)?[ -]?(?:{_SUM})\.?")
-_LIKE_TOTAL = re.compile(rf"(?i)\b(?:{_SUM})\b|(?:total|summ[ae]|gesamt|overall)\w*\Z|\A(?:all|ensemble|\**)\Z|\balt\Z")
+_GENERAL = r"(?:g[eé]n[eé]ral[e]?|generaal|geral|complessivo|końcowa|of above|\(.*\))"
+_TOTAL = re.compile(rf"(?i)\W*(?:grand|sub|overall|net|g\.)?[ -]?(?:{_SUM})(?: {_GENERAL})?\W*")
+_LIKE_TOTAL = re.compile(
+    rf"(?i)\b(?:{_SUM})\b|(?:total|summ[ae]|gesamt|overall)\w*\Z|\A(?:all|ensemble|world|welt|monde|saldo|balance|\W*)\Z|\balt\Z"
+)
 """Names of totals, and names that denote a total only if the row is a sum of other rows."""
 _STATISTIC = re.compile(
-    r"(?i)average|avg\.?|mean|durchschnitt|mittelwert|moyenne|promedio|mediane?|ø|varian[cz]e?|highest|lowest"
+    r"(?i)(?:column |overall )?(?:average|avg\.?|mean)(?: value)?|durchschnitt|mittelwert|moyenne|promedio|ø"
+    r"|highest|lowest|m[eé]dian[ae]?|zentralwert|varian[cz]e?|medelvärde|gennemsnitt|gjennomsnitt|écart[ -]type"
+    r"|desviación (?:est[aá]ndar|típica)|s\.d\.|st\. ?dev\.|(?:std\.?|standard)[ -]?err\w*\.?"
     r"|m[eé]dia|gemiddelde?|średnia|ortalama|keskiarvo|átlag|průměr|среднее|медиана|平均[値值]?|평균|st\.?dev\.?"
     r"|(?:max|min)imum|(?:std\.?|standard)[ -]?(?:dev|abw)\w*\.?"
-    r"|(?P<name>max|min|mod|ran|cou|med|std|(?:n|sd|q[13])(?!\w)|q[123]|(?:25|50|75) ?%)(?:im\w+|us|e|ge|nt|ia)?\.?"
+    r"|(?P<name>max|min|mod|ran|cou|med|std|(?:n|var|sem|sd|q[13])(?!\w)|q[123]|(?:25|50|75) ?%)"
+    r"(?:im\w+|us|e|ge|nt|ia)?\.?"
 )
 """Names of statistics. Names in the group `name` may also denote something else."""
 MIN_ONE, MIN_DOUBT, MIN_ALONE, MIN_INSIDE, IN_COLUMNS = 3, 30, 10_000, 1_000_000, 50
@@ -144,7 +151,11 @@ def _find_kinds(number: Decimal, values: numpy.ndarray) -> set[str]:
     spreads = [(kind, values.std(ddof=ddof)) for kind in ("std", "sd") for ddof in (0, 1)]
     kinds = [("max", values.max()), ("min", values.min()), ("ran", numpy.ptp(values)), ("cou", len(values)), *spreads]
     kinds += [("mod", statistics.mode(values.tolist())), ("median", numpy.median(values)), ("med", values.mean())]
-    kinds += [("n", len(values)), *(("var", spread**2) for _, spread in spreads)]
+    kinds += [
+        ("n", len(values)),
+        ("sem", values.std(ddof=1) / len(values) ** 0.5),
+        *(("var", spread**2) for _, spread in spreads),
+    ]
     quartiles = enumerate(numpy.percentile(values, [25, 50, 75]), 1)
     kinds += [(name, value) for n, value in quartiles for name in (f"q{n}", f"{25 * n}%", f"{25 * n} %")]
     return {kind for kind, value in kinds if abs(float(number) - value) <= 0.5000001 * _find_step(number)}
