@@ -3,14 +3,13 @@
 import signal
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mate_cli.data.loading.batching import ORDER_VERSION
 from mate_cli.errors import CheckpointError, Interrupted, RunError
@@ -23,7 +22,7 @@ from mate_cli.runs.loggers import log_row
 from mate_cli.runs.metrics_file import Row
 from mate_cli.runs.record import Clock, RunFolder
 from mate_cli.terminal.console import Console
-from mate_cli.terminal.progress import PLAIN_SECONDS, time_text
+from mate_cli.terminal.progress import Progress
 from mate_cli.tokenization.layout import TableBatch
 
 TWICE = 2.0
@@ -256,7 +255,7 @@ class FollowTraining(pl.Callback):
     Args:
         clock: wall-clock timer of the run.
         log_every: optimizer steps between two rows.
-        console: console for the progress bar and the metrics.
+        console: console for the metrics.
     """
 
     def __init__(self, clock: Clock, log_every: int, console: Console) -> None:
@@ -269,8 +268,8 @@ class FollowTraining(pl.Callback):
         self._losses: list[torch.Tensor] = []
         self._loss: float | None = None
         self._lr = 0.0
-        self._began = self._shown = time.monotonic()
-        self._bar: Progress | None = None
+        self._began = time.monotonic()
+        self._progress, self._shown = Progress("training"), ExitStack()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the counters of examples, tokens and seconds, and the losses not yet logged.
@@ -292,21 +291,11 @@ class FollowTraining(pl.Callback):
         return {"examples_per_second": self.examples / seconds, "tokens_per_second": self.tokens / seconds}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Open a progress bar in a terminal, unless the run has a progress bar of Lightning."""
-        if not self.console.is_terminal or trainer.progress_bar_callback:
-            return
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TextColumn("[dim]{task.fields[rates]}"),
-            TimeRemainingColumn(),
-            console=self.console,
-        )
-        self._bar.start()
-        self._task = self._bar.add_task(
-            "training", total=_total_steps(trainer), completed=trainer.global_step, rates=""
-        )
+        """Show progress, unless the run has a progress bar of Lightning."""
+        self._progress = Progress("training", _total_steps(trainer), "steps")
+        self._progress.start_at(trainer.global_step)
+        if not trainer.progress_bar_callback:
+            self._shown.enter_context(self._progress)
 
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
@@ -353,7 +342,8 @@ class FollowTraining(pl.Callback):
         self.steps += 1
         if self._is_logged(trainer, trainer.global_step):
             self._log(trainer)
-        self._show(trainer)
+        loss, rate = "" if self._loss is None else f", loss {self._loss:.3f}", self.throughput()["examples_per_second"]
+        self._progress.done, self._progress.unit = trainer.global_step, f"steps{loss}, {rate:.1f} examples/s"
 
     def _is_logged(self, trainer: pl.Trainer, step: int) -> bool:
         return step % self.log_every == 0 or step == _total_steps(trainer)
@@ -371,25 +361,6 @@ class FollowTraining(pl.Callback):
         row = {"epoch": epoch, "time": round(self.clock(), 2), **values}
         log_row(trainer.loggers, row, trainer.global_step)
 
-    def _show(self, trainer: pl.Trainer) -> None:
-        rates = self.throughput()
-        text = f"{rates['examples_per_second']:.1f} examples/s {rates['tokens_per_second']:,.0f} tokens/s"
-        if self._loss is not None:
-            text = f"loss {self._loss:.3f} {text}"
-        if self._bar:
-            self._bar.update(self._task, completed=trainer.global_step, rates=text)
-        elif trainer.progress_bar_callback:
-            return
-        elif time.monotonic() - self._shown > PLAIN_SECONDS or trainer.global_step == _total_steps(trainer):
-            self._shown = time.monotonic()
-            seconds = (_total_steps(trainer) - trainer.global_step) * self._per_step(trainer)
-            progress = f"step {trainer.global_step}/{_total_steps(trainer)}"
-            self.console.print_progress(f"{progress} {text} {time_text(seconds)} left")
-
-    def _per_step(self, trainer: pl.Trainer) -> float:
-        schedule = trainer.datamodule.schedule
-        return self.seconds * schedule.batch_size / max(self.examples, 1)
-
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log all metrics of the dev split, and print the metrics that are not of a subset."""
         metrics = {name: float(v) for name, v in trainer.callback_metrics.items() if name.startswith("dev/")}
@@ -399,18 +370,12 @@ class FollowTraining(pl.Callback):
         self.console.print(f"step {trainer.global_step}: {text}")
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Close the progress bar."""
-        self.close()
+        """Stop showing progress."""
+        self._shown.close()
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Close the progress bar, so that the error message gets a separate line."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the progress bar if it is open."""
-        if self._bar:
-            self._bar.stop()
-            self._bar = None
+        """Stop showing progress, so that the error message gets a separate line."""
+        self._shown.close()
 
 
 def _total_steps(trainer: pl.Trainer) -> int:

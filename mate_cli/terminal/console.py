@@ -23,7 +23,7 @@ class Console(rich.console.Console):
     """A `rich` console that removes control characters and ignores markup and emoji codes.
 
     Args:
-        copy: function that receives all printed text without colors. Progress lines are not passed to the function.
+        copy: function that receives all printed text without colors.
         **options: options of `rich.console.Console`.
     """
 
@@ -52,10 +52,6 @@ class Console(rich.console.Console):
             with plain_console.capture() as captured:
                 plain_console.print(*objects, **options)
             self._copy(captured.get())
-
-    def print_progress(self, text: str) -> None:
-        """Print a progress message, which is shown but not passed to the function `copy`."""
-        super().print(text)
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         return super()._render_buffer(

@@ -165,7 +165,9 @@ class _Line:
                     continue
                 if terminal:
                     width = max(20, shutil.get_terminal_size().columns - 1)
-                    _write(f"\r{printable(progress.text(bar=width >= 70))[:width]}\x1b[K")
+                    text = printable(progress.text(bar=True))
+                    text = text if len(text) <= width else printable(progress.text())
+                    _write(f"\r{text[:width]}\x1b[K")
                     self._drawn = True
                 elif seconds >= self._next:
                     _write(f"{printable(progress.text())}\n")

@@ -5,14 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from types import SimpleNamespace
 
 import pytest
 
-from mate_cli.data.loading.batching import Schedule
-from mate_cli.runs.callbacks import FollowTraining
 from mate_cli.terminal import progress
-from mate_cli.terminal.console import Console
 from mate_cli.terminal.progress import Progress, time_text, track
 from mate_cli.terminal.streams import clean_streams
 
@@ -131,12 +127,3 @@ def test_what_was_done_before_says_nothing_of_the_pace():
 
 def test_times_are_in_few_words():
     assert [time_text(seconds) for seconds in (0.4, 89, 91, 7500)] == ["0 s", "89 s", "2 min", "2 h 5 min"]
-
-
-def test_the_time_left_of_a_run_follows_from_its_seconds_per_step(capsys):
-    follow = FollowTraining(None, 10, Console())
-    follow.seconds, follow.examples, follow._shown = 12.0, 24, -1e9  # three steps of eight examples
-    module = SimpleNamespace(schedule=Schedule(8, 4, 100))
-    follow._show(SimpleNamespace(datamodule=module, global_step=40, progress_bar_callback=None))
-    assert "step 40/100" in (said := capsys.readouterr().out)
-    assert said.endswith(f"{time_text(60 * 4)} left\n")

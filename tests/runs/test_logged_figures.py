@@ -1,6 +1,5 @@
 """What the rows of a training say of a step: its loss, the rate that it used, and what other callbacks log of it."""
 
-from io import StringIO
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +12,7 @@ from mate_cli.runs.callbacks import FollowTraining
 from mate_cli.runs.loggers import MetricsFile
 from mate_cli.runs.metrics_file import read_rows
 from mate_cli.runs.record import Clock, RunFolder
+from mate_cli.terminal import progress
 from mate_cli.terminal.console import Console
 
 
@@ -112,13 +112,13 @@ def test_no_update_is_lost(kind, warmup, steps):
     assert all(0 < rate <= 1 for rate in rates), rates
 
 
-def test_the_bar_of_a_resumed_training_begins_at_the_steps_that_are_done():
-    screen = StringIO()
-    terminal = Console(file=screen, force_terminal=True, width=100)
+def test_the_progress_of_a_resumed_training_begins_at_the_steps_that_are_done():
     training = SimpleNamespace(
         progress_bar_callback=None, global_step=6, max_steps=9, datamodule=Numbers(9, 1), estimated_stepping_batches=9
     )
-    follow = FollowTraining(Clock(), 1, terminal)
+    follow = FollowTraining(Clock(), 1, Console())
     follow.on_train_start(training, None)
-    follow._bar.stop()
-    assert "6/9" in screen.getvalue()
+    assert progress._LINE._works == [follow._progress]
+    assert follow._progress.text().startswith("training 6 of 9 steps")
+    follow.on_train_end(training, None)
+    assert not progress._LINE._works

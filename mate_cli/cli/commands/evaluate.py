@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mate_cli.cli.app import PROGRAM
 from mate_cli.cli.config_dir import list_options
@@ -147,8 +147,7 @@ def evaluate_runs(cfg: Evaluate) -> None:
                 analyse(cfg, runtime)
                 continue
             for run in cfg.run:
-                print_wrong(folder := evaluate_run(run, cfg.split, runtime, cfg.perturb, cfg.perturb_seed), cfg.split)
-                print_robustness(folder, cfg)
+                print_details(evaluate_run(run, cfg.split, runtime, cfg.perturb, cfg.perturb_seed), cfg)
 
 
 def check_alone(cfg: Evaluate, source: str) -> None:
@@ -184,20 +183,9 @@ def score_answers(cfg: Evaluate) -> None:
 
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_answers
 
-    outputs = Path(cfg.paths.outputs)
-    folder = evaluate_answers(
-        file,
-        answers,
-        cfg.name or file.stem,
-        cfg.data,
-        cfg.split,
-        outputs,
-        partial=cfg.partial,
-        perturbations=cfg.perturb,
-        seeds=cfg.perturb_seed,
-    )
-    print_wrong(folder, cfg.split)
-    print_robustness(folder, cfg)
+    name, outputs = cfg.name or file.stem, Path(cfg.paths.outputs)
+    options: dict[str, Any] = {"partial": cfg.partial, "perturbations": cfg.perturb, "seeds": cfg.perturb_seed}
+    print_details(evaluate_answers(file, answers, name, cfg.data, cfg.split, outputs, **options), cfg)
 
 
 def score_system(cfg: Evaluate) -> None:
@@ -219,19 +207,10 @@ def score_system(cfg: Evaluate) -> None:
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_system
 
     config = {"system": cfg.system, "prompt": cfg.prompt.model_dump(), "data": cfg.data}
+    options: dict[str, Any] = {"dry": cfg.dry, "perturbations": cfg.perturb, "seeds": cfg.perturb_seed}
     outputs, cache = Path(cfg.paths.outputs), Path(cfg.paths.cache)
-    if folder := evaluate_system(
-        config,
-        cfg.split,
-        cfg.name,
-        outputs,
-        cache,
-        dry=cfg.dry,
-        perturbations=cfg.perturb,
-        seeds=cfg.perturb_seed,
-    ):
-        print_wrong(folder, cfg.split)
-        print_robustness(folder, cfg)
+    if folder := evaluate_system(config, cfg.split, cfg.name, outputs, cache, **options):
+        print_details(folder, cfg)
 
 
 def score_checkpoints(cfg: Evaluate) -> None:
@@ -244,40 +223,29 @@ def score_checkpoints(cfg: Evaluate) -> None:
 
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust)
     for name in cfg.checkpoint:
-        print_wrong(evaluate_checkpoint(name, cfg.data, cfg.split, runtime), cfg.split)
+        print_details(evaluate_checkpoint(name, cfg.data, cfg.split, runtime), cfg)
 
 
-def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:
-    """Print the number of wrong answers by error category, for each evaluated split.
+def print_details(folder: RunFolder, cfg: Evaluate) -> None:
+    """Print the wrong answers of each evaluated split by category, and the effects of perturbations.
 
     Args:
         folder: folder of the evaluation, with `predictions/SPLIT.json`.
-        splits: names of the splits.
+        cfg: configuration of the command.
     """
     from mate_cli.reports.sections.errors import errors_view
     from mate_cli.reports.terminal import print_views
     from mate_cli.terminal.console import report_console
 
     console = report_console()
-    for split in splits:
+    for split in cfg.split:
         if view := errors_view(folder.path / "predictions" / f"{split}.json"):
             console.print()
             print_views([view], console)
-
-
-def print_robustness(folder: RunFolder, cfg: Evaluate) -> None:
-    """Print how perturbations of the questions change the scores, if `perturb` is set.
-
-    Args:
-        folder: folder of the evaluation.
-        cfg: configuration of the command.
-    """
     if cfg.perturb:
         from mate_cli.reports.sections.robustness import perturbation_views
-        from mate_cli.reports.terminal import print_views
-        from mate_cli.terminal.console import report_console
 
-        print_views(perturbation_views({folder.path.parent.name: [folder.path]}, None), report_console())
+        print_views(perturbation_views({folder.path.parent.name: [folder.path]}, None), console)
 
 
 def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
