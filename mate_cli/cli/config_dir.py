@@ -112,21 +112,6 @@ def defaults_of(content: Mapping[str, Any]) -> list[Any]:
     return defaults if isinstance(defaults, list) else []
 
 
-def read_extended(command: str) -> Iterator[dict[str, Any]]:
-    """Yield the contents of a command's YAML file and of all files that it extends.
-
-    Extended files come first, as in Hydra's defaults list.
-
-    Args:
-        command: name of the primary configuration, such as `train`.
-    """
-    content = read_config(find_config(command))
-    for entry in defaults_of(content):
-        if isinstance(entry, str) and entry not in ("_self_", "program"):
-            yield from read_extended(entry)
-    yield content
-
-
 def group_choices(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return the (config group, option) pairs in the Hydra defaults list of a file's content."""
     groups = [entry for entry in defaults_of(content) if isinstance(entry, dict)]
@@ -134,12 +119,12 @@ def group_choices(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def list_defaults(config_name: str) -> list[tuple[str, str | None]]:
-    """Return the (config group, default option) pairs of a command, without optional groups.
+    """Return the (config group, default option) pairs of a command, without optional groups and overrides.
 
     The default option is None if the group has none. Configurations that the command extends are included.
     """
-    pairs = [pair for content in read_extended(config_name) for pair in group_choices(content)]
-    return [(group, default) for group, default in pairs if not group.startswith("optional ")]
+    pairs = [pair for content in load_extended_option("", config_name) for pair in group_choices(content)]
+    return [(group, default) for group, default in pairs if " " not in group]
 
 
 def override_choices(group: str, name: str) -> dict[str, Any]:
@@ -162,18 +147,23 @@ def load_extended_option(group: str, name: str) -> Iterator[dict[str, Any]]:
 def read_choice(group: str, name: str) -> dict[str, Any]:
     """Return the values of a config group option.
 
-    Values of the files that the option extends are included. Keys are merged at the top level only. `defaults` is
-    removed.
+    Values of the files that the option extends are included. Keys are merged at the top level only. `defaults` and
+    `hydra` are removed.
     """
     contents = load_extended_option(group, name)
-    return {key: value for content in contents for key, value in content.items() if key != "defaults"}
+    return {key: value for content in contents for key, value in content.items() if key not in ("defaults", "hydra")}
 
 
 def extended_files(group: str, name: str) -> Iterator[Path]:
-    """Yield the paths of all YAML files that an option extends, then of the option's own file."""
-    file = find_config(f"{group}/{name}")
+    """Yield the paths of all YAML files that an option extends, then of the option's own file.
+
+    Args:
+        group: config group. Empty for the primary configuration of a command.
+        name: name of the option or command.
+    """
+    file = find_config(str(Path(group, name)))
     for entry in defaults_of(read_config(file)):
-        if isinstance(entry, str) and entry != "_self_":
+        if isinstance(entry, str) and entry not in ("_self_", "program"):  # `program` has settings of Hydra.
             parent, _, option = entry.removeprefix("/").rpartition("/")
             yield from extended_files(parent or group, option)
     if file:
@@ -197,9 +187,4 @@ def top_keys(command: str) -> dict[str, Any]:
 
     Config groups are excluded. Configurations that the command extends are included.
     """
-    return {
-        key: value
-        for content in read_extended(command)
-        for key, value in content.items()
-        if key not in ("defaults", "hydra")
-    }
+    return read_choice("", command)

@@ -6,8 +6,9 @@ The cost is training time, memory and downloads. The command trains nothing and 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -76,24 +77,19 @@ def print_costs(spec: RunSpec, left_out: Collection[str] = ()) -> None:
     """
     stages = stages_to_train(spec, left_out)
     costs = stage_costs(stages)
-    for stage in stages:
+    for stage, cost in costs:
         print(f"\n{stage.name.replace('_', ' ')}" if stage.name else "")
-        print("\n".join(_lines(stage, costs[_key(stage)])))
+        print("\n".join(_lines(stage, cost)))
     if len(stages) > 1:
-        print(f"\nall stages  {_time([costs[_key(stage)] for stage in stages])}")
-    if error := find_refusal(stages, costs):
+        print(f"\nall stages  {_time([cost for _, cost in costs])}")
+    if error := find_refusal(costs):
         raise error
 
 
-def find_refusal(stages: Sequence[Stage], costs: Mapping[str, Cost]) -> MateError | None:
-    """Return the error of the first stage that cannot be trained, or None if all can be.
-
-    Args:
-        stages: stages to check.
-        costs: cost by stage key, as returned by `stage_costs`. It contains the error of the stage.
-    """
-    for stage in stages:
-        if error := costs[_key(stage)].refused:
+def find_refusal(costs: Iterable[tuple[Stage, Cost]]) -> MateError | None:
+    """Return the error of the first stage that cannot be trained, or None if all can be."""
+    for stage, cost in costs:
+        if error := cost.refused:
             location = ": ".join(filter(None, [f"stages.{stage.name}" if stage.name else "", error.where]))
             return type(error)(error.problem, where=location or None, remedy=error.remedy)
     return None
@@ -116,25 +112,22 @@ def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateE
     from mate_cli.terminal.console import report_console
 
     costs = stage_costs([stage for _, stages in jobs for stage in stages])
+    remaining = iter(costs)
+    by_job = [[*islice(remaining, len(stages))] for _, stages in jobs]
     table = frame("")
     table.add_column("Job", justify="right", no_wrap=True)
     table.add_column("Overrides", overflow="fold", min_width=10)
     table.add_column("Time", no_wrap=True)
-    for number, (label, stages) in enumerate(jobs):
-        table.add_row(str(number), Text(label), _duration([costs[_key(stage)] for stage in stages]))
+    for number, ((label, _), job_costs) in enumerate(zip(jobs, by_job, strict=True)):
+        table.add_row(str(number), Text(label), _duration([cost for _, cost in job_costs]))
     report_console().print(table)
-    shared_costs, separate = {}, []
-    for _, stages in jobs:
-        for stage in stages:
-            if stage.shared:
-                shared_costs[json.dumps(stage.values(), default=str, sort_keys=True)] = costs[_key(stage)]
-            else:
-                separate.append(costs[_key(stage)])
-    note = ", shared stages counted once" if shared_costs else ""
-    print(f"\n{plural(len(jobs), 'job')}, one after the other{note}: {_time([*separate, *shared_costs.values()])}")
-    for reason in dict.fromkeys(reason for cost in costs.values() for reason in cost.unknown):
+    shared = {json.dumps(stage.values(), default=str, sort_keys=True): cost for stage, cost in costs if stage.shared}
+    separate = [cost for stage, cost in costs if not stage.shared]
+    note = ", shared stages counted once" if shared else ""
+    print(f"\n{plural(len(jobs), 'job')}, one after the other{note}: {_time([*separate, *shared.values()])}")
+    for reason in dict.fromkeys(reason for _, cost in costs for reason in cost.unknown):
         print(f"not known: {reason}")
-    return [find_refusal(stages, costs) for _, stages in jobs]
+    return [*map(find_refusal, by_job)]
 
 
 def stages_to_train(spec: RunSpec, left_out: Collection[str] = ()) -> list[Stage]:
@@ -149,13 +142,10 @@ def stages_to_train(spec: RunSpec, left_out: Collection[str] = ()) -> list[Stage
     return [stage for stage in spec.stages if not stage.run and stage.name not in left_out]
 
 
-def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
-    """Estimate the training cost of each stage, by stage key.
+def stage_costs(stages: Sequence[Stage]) -> list[tuple[Stage, Cost]]:
+    """Estimate the training cost of stages. Return each stage with its cost.
 
     Stages that differ only in seed, loggers or float values are measured once.
-
-    Returns:
-        Cost by stage key (see `_key`).
     """
     from mate_cli.files.hub import offline_mode
     from mate_cli.pipelines.estimate import estimate, open_dataset
@@ -165,7 +155,7 @@ def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
     with offline_mode():
         keys, open_cached = sorted(distinct, key=lambda key: str(distinct[key].data)), lru_cache(1)(open_dataset)
         costs = {key: estimate(distinct[key], seconds, open_cached) for key in keys}
-    return {key: costs[key] for key in distinct}
+    return [(stage, costs[_key(stage)]) for stage in stages]
 
 
 def _key(stage: Stage) -> str:
@@ -271,18 +261,14 @@ def _release(config: RunConfig) -> Iterator[str]:
 
 
 def _is_cached(name: str, files: tuple[str, ...]) -> bool:
-    """Return whether the Hugging Face cache contains at least one of the files of a model."""
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
+    """Return whether the Hugging Face cache contains at least one of the files of a model.
 
-    repository, _, revision = name.partition("@")
-    try:
-        return any(
-            isinstance(try_to_load_from_cache(repository, file, revision=revision or None), str) for file in files
-        )
-    except HFValidationError:
-        # The name is invalid on the Hub, so there is no download to report.
-        return True
+    Return True for a name that is invalid on the Hub, for which there is no download to report.
+    """
+    from mate_cli.files.hub import NAME, hub_file, offline_mode
+
+    with offline_mode():
+        return not NAME.fullmatch(name.partition("@")[0]) or any(hub_file(name, file) for file in files)
 
 
 def resolve_planned(overrides: Sequence[str]) -> tuple[RunSpec, dict[str, MissingRunError]]:

@@ -162,13 +162,12 @@ class RunSpec:
         """
         return self.stages if self.system else self.stages[:-1]
 
-    def values(self) -> dict[str, Any]:
-        """Return the configuration of the run and its stages, without the section `origin`."""
+    def values(self, values_of: Callable[[Stage], dict[str, Any]] = Stage.values) -> dict[str, Any]:
+        """Return the configuration of the run and its stages, by default without the section `origin`."""
         values = self.last.model_dump(include=set(MACHINE) if self.system else None)
         values = {"system": self.system, **values} if self.system else values
-        return values | (
-            {"stages": {stage.name: stage.values() for stage in self.upstream_stages}} if self.upstream_stages else {}
-        )
+        stages = {stage.name: values_of(stage) for stage in self.upstream_stages}
+        return {**values, "stages": stages} if stages else values
 
     def document(self, folder: Path) -> dict[str, Any]:
         """Return the content of the run's config.yaml: its configuration and its overrides.
@@ -186,10 +185,7 @@ class RunSpec:
             "conf": {**self.conf},
             BASE: describe_base(folder),
         }
-        stages = (
-            {"stages": {stage.name: stage.document() for stage in self.upstream_stages}} if self.upstream_stages else {}
-        )
-        return {**self.values(), **stages, ORIGIN: origin}
+        return {**self.values(Stage.document), ORIGIN: origin}
 
     def with_root(self, root: str) -> "RunSpec":
         """Return a copy in which the stages to train read their data from the folder `root`.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mate_cli.cli.config_dir import group_choices, list_options, override_choices, read_choice, read_extended, top_keys
+from mate_cli.cli.config_dir import list_defaults, list_options, override_choices, read_choice, top_keys
 from mate_cli.cli.help import nearest
 from mate_cli.errors import ConfigError
 
@@ -159,9 +159,7 @@ class Completer:
 
         The arguments select an option, else the experiment, else the defaults list.
         """
-        groups: dict[str, str | None] = {}
-        for content in read_extended(self.command):
-            groups |= {name: value for name, value in group_choices(content) if " " not in name}
+        groups = dict(list_defaults(self.command))
         values = {key: value for key, _, value in (argument.partition("=") for argument in self.arguments)}
         experiment = values.get("experiment")
         overrides = override_choices("experiment", experiment) if experiment and "experiment" in groups else {}

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import textwrap
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -202,11 +203,9 @@ def _elsewhere(command: str, key: str, overrides: Sequence[str], width: int, unk
         raise ConfigError(f"is a key of {commands}", where=key, remedy=f"Type mate {other_commands[0]} --help {key}")
     if rows := search_keys(key, command, all_keys)[:MAX_FOUND]:
         size = max(len(name) for name, _ in rows)
-        lines = [textwrap.shorten(text, max(width - size - 4, 20), placeholder="...") for _, text in rows]
-        found_text = "\n".join(
-            f"  {name:<{size}}  {line}".rstrip() for (name, _), line in zip(rows, lines, strict=True)
-        )
-        return f"unknown key {key}. Close to it:\n{found_text}"
+        room = max(width - size - 4, 20)
+        lines = [f"  {name:<{size}}  {textwrap.shorten(text, room, placeholder='...')}".rstrip() for name, text in rows]
+        return "\n".join([f"unknown key {key}. Close to it:", *lines])
     if not unknown.remedy or "Did you mean" not in unknown.remedy:
         suggestion = nearest(key, [*groups_of(command), *(choice.key for choice in all_keys)], cutoff=0.8)
         raise ConfigError(unknown.problem, where=unknown.where, remedy=suggestion or unknown.remedy)
@@ -274,8 +273,7 @@ def choice_keys(command: str) -> list[ChoiceKey]:
     The options are in the config groups of `command`. Files with `@package _global_`, such as experiments, are
     excluded.
     """
-    homes: dict[str, list[str]] = {}
-    meanings: dict[str, str] = {}
+    uses: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for group in groups_of(command):
         for name in list_options(group):
             file = find_config(f"{group}/{name}")
@@ -283,12 +281,12 @@ def choice_keys(command: str) -> list[ChoiceKey]:
                 continue
             file_keys = read_keys(file)
             for key in flat_keys(read_choice(group, name)):
-                if key.rpartition(".")[2].startswith("_"):
-                    continue
-                homes.setdefault(f"{group}.{key}", []).append(f"{group}={name}")
-                if comment := file_keys.get(key, ("", ""))[1]:
-                    meanings.setdefault(f"{group}.{key}", comment)
-    return [ChoiceKey(key, tuple(names), meanings.get(key, "")) for key, names in homes.items()]
+                if not key.rpartition(".")[2].startswith("_"):
+                    uses[f"{group}.{key}"].append((f"{group}={name}", file_keys.get(key, ("", ""))[1]))
+    return [
+        ChoiceKey(key, tuple(home for home, _ in pairs), next((comment for _, comment in pairs if comment), ""))
+        for key, pairs in uses.items()
+    ]
 
 
 def search_keys(text: str, command: str, known: Sequence[ChoiceKey]) -> list[tuple[str, str]]:

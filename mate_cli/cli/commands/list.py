@@ -193,12 +193,8 @@ def list_runs(filters: Sequence[str]) -> Iterator[str]:
         hint = nearest(unknown, [*sorted(experiments), *STATUSES], prefix="mate list runs ") or "All: mate list runs"
         raise ConfigError(f"no runs of {unknown} below {outputs}", remedy=hint)
     count, foreign = 0, list[Path]()
-    for parent in parents:
-        rows = (
-            [(run, run.status_now(parent)) for run in read_index(parent)]
-            if parent.name in (names or experiments)
-            else []
-        )
+    for parent in (parent for parent in parents if parent.name in (names or experiments)):
+        rows = [(run, run.status_now(parent)) for run in read_index(parent)]
         foreign += [parent / run.name for run, status in rows if status == FOREIGN]
         rows = [(run, status) for run, status in rows if status != FOREIGN and (not statuses or status in statuses)]
         count += len(rows)
@@ -211,9 +207,8 @@ def list_runs(filters: Sequence[str]) -> Iterator[str]:
         yield f"left out, with a record of another program: {foreign[0]}{more}"
     if not count:
         kind = " or ".join(sorted(statuses)) or "runs"
-        raise ConfigError(
-            f"nothing {kind} below {outputs}" if statuses else f"no runs below {outputs}", remedy="Train one"
-        )
+        problem = f"nothing {kind} below {outputs}" if statuses else f"no runs below {outputs}"
+        raise ConfigError(problem, remedy="Train one")
 
 
 def read_note(folder: Path) -> str:

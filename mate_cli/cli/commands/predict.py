@@ -23,22 +23,8 @@ if TYPE_CHECKING:
 
 LIST_KEYS = ("table", "question")
 """Keys that may be repeated on the command line. Their values are joined to a list."""
-TEXT_KEYS = (
-    *LIST_KEYS,
-    "database",
-    "schema",
-    "questions",
-    "sheet",
-    "text_encoding",
-    "locale",
-    "decimal",
-    "delimiter",
-    "quote",
-    "run",
-    "checkpoint",
-    "input",
-    "output",
-)
+FILE_KEYS = ("database", "questions", "run", "checkpoint", "input", "output")
+TEXT_KEYS = (*LIST_KEYS, *FILE_KEYS, "schema", "sheet", "text_encoding", "locale", "decimal", "delimiter", "quote")
 """Keys whose values are free text, such as file names and sentences, which is quoted for Hydra."""
 
 
