@@ -121,10 +121,11 @@ def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateE
     for number, ((label, _), job_costs) in enumerate(zip(jobs, by_job, strict=True)):
         table.add_row(str(number), Text(label), _duration([cost for _, cost in job_costs]))
     report_console().print(table)
-    shared = {json.dumps(stage.values(), default=str, sort_keys=True): cost for stage, cost in costs if stage.shared}
+    shared_stages = [(stage.values(), cost) for stage, cost in costs if stage.shared]
+    shared_costs = {json.dumps(values, default=str, sort_keys=True): cost for values, cost in shared_stages}
     separate = [cost for stage, cost in costs if not stage.shared]
-    note = ", shared stages counted once" if shared else ""
-    print(f"\n{plural(len(jobs), 'job')}, one after the other{note}: {_time([*separate, *shared.values()])}")
+    note = ", shared stages counted once" if shared_costs else ""
+    print(f"\n{plural(len(jobs), 'job')}, one after the other{note}: {_time([*separate, *shared_costs.values()])}")
     for reason in dict.fromkeys(reason for _, cost in costs for reason in cost.unknown):
         print(f"not known: {reason}")
     return [*map(find_refusal, by_job)]
