@@ -36,6 +36,7 @@ Letters and encodings are sorted by frequency, most frequent first."""
 ASIAN = {
     "gb18030": "[\ue000-\uf8ff]",
     "euc_kr": "[\u4e00-\u9fff]",
+    "uhc": "[\u4e00-\u9fff]",
     "cp932": "[\uff61-\uff9f]",
     "big5": "(?!)",
     "euc_jp": "[\uff61-\uff9f]",
