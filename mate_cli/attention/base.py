@@ -50,7 +50,7 @@ class AttentionPlan:
         return self.derive("mask", lambda plan: plan.pattern.mask(plan.batch))
 
     def derive(self, name: Hashable, build: Callable[[AttentionPlan], Value]) -> Value:
-        """Return the result of `build` for this plan, cached for all layers with the same pattern.
+        """Compute a value from this plan by `build`, once for all layers with the same pattern.
 
         Tensors in the value are moved to the device of the batch.
 
@@ -135,9 +135,9 @@ class Attention(ABC):
         return Work(needed_pairs(plan.pattern, plan.batch))
 
     def value_tables(self) -> tuple[Tensor, ...]:
-        """Return embedding tables [rows, H] added to value vectors, such as relation embeddings.
+        """Return learned vectors that this attention adds to values, each table [rows, H].
 
-        Empty by default.
+        DT-Fixup scales these vectors when it initializes added layers. Empty by default.
         """
         return ()
 
@@ -178,7 +178,7 @@ class AttentionBackend(Attention):
         """
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Compute the index tables that `forward` needs, and cache them in the plan of a batch.
+        """Precompute the index tables that `forward` needs, and cache them in the plan of a batch.
 
         Called in data workers, on the CPU, so that training steps do not wait for it. The default does nothing.
         """

@@ -131,7 +131,7 @@ class TaskClass:
 
     @property
     def sizes(self) -> list[int]:
-        """Numbers of query slots, key slots and value slots of all tasks of the class together."""
+        """Total numbers of query, key and value slots in this class of attention tasks."""
         return [self.tasks * self.queries, self.tasks * self.keys, self.tasks * self.keys]
 
     @property
@@ -206,7 +206,7 @@ def _concatenate(arrays: list[Ints]) -> Ints:
 
 
 def _length_classes(segments: Ints, keys: Ints, queries: Ints, call_cost: int) -> list[Ints]:
-    """Group segments of similar numbers of keys, so that each group is padded and computed in one call.
+    """Group segments with similar numbers of keys, to pad and compute each group in one call.
 
     Dynamic programming finds the groups with the minimum total cost of padding and of calls.
     """

@@ -168,7 +168,10 @@ class TableAnswerLoss:
         return selection * ~is_computed + self.within_cutoff(weighted_loss, self.answer(logits, batch, is_computed))
 
     def selection(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """Compute the cell selection loss of each example, [B], also if its answer is a computed number."""
+        """Compute the loss of selecting the labeled cells, per example, [B].
+
+        Examples whose answer is a computed number are included.
+        """
         labels = _require(batch.label_ids)
         if logits.columns is not None:
             return one_column_loss(logits.tokens, logits.columns, labels, logits.grid)
@@ -210,7 +213,7 @@ class TableAnswerLoss:
         )
 
     def within_cutoff(self, chosen: Tensor, answer: Tensor) -> Tensor:
-        """Add the weighted loss of the computed number to the loss of the aggregation, [B].
+        """Add the weighted computed-number loss to the aggregation loss, per example, [B].
 
         The sum is 0 if the loss of the computed number exceeds `answer_loss_cutoff`.
 

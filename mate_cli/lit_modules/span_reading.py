@@ -68,7 +68,7 @@ def allowed_spans(batch: TableBatch, max_length: int) -> Tensor:
 
 
 def _following_values(values: Tensor, count: int) -> Tensor:
-    """Return `count` values per token, its own and the next: [B, T, D] to [B, T, count, D].
+    """Stack each token's value with the values after it: [B, T, D] to [B, T, count, D].
 
     Values beyond the last token are zero.
     """

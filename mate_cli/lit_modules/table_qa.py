@@ -179,7 +179,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return [example for example in examples if example.answer and self._teaches(example.answer)]
 
     def _teaches(self, answer: Answer) -> bool:
-        """Return whether the task can train on an answer.
+        """Return whether an answer has the labels that the task needs for training.
 
         An answer needs cells to select or a number to compute (weak), or is empty if the task allows this.
         """
@@ -226,7 +226,10 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
     @property
     def null_threshold(self) -> Tensor:
-        """The null score above which a question is predicted to be unanswerable, a scalar buffer of the head."""
+        """Threshold of the null score, above which a question is predicted to be unanswerable.
+
+        It is a scalar buffer of the head.
+        """
         return cast(TableAnswerHead, self.head).null_threshold
 
     def decide(self, prediction: TableAnswer) -> TableAnswer:

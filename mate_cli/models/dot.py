@@ -30,7 +30,7 @@ DROPOUT = 0.1
 
 
 class TokenScores(nn.Module):
-    """Scorer of tokens for pruning: the log probability that a token is relevant to the question.
+    """Layer that scores tokens for pruning: the log probability that a token is relevant.
 
     Tokens outside the table always have probability 1.
 
@@ -196,7 +196,7 @@ class Dot(TableEncoder):
 
     @property
     def encoders(self) -> Mapping[str, TableEncoder]:
-        """The task and pruning transformers, by the prefix of their parameter names."""
+        """The task transformer and the pruning transformer, keyed by parameter prefix."""
         return {"": self} if self.pruner is None else {"": self, "pruner.": self.pruner}
 
     @property

@@ -87,7 +87,10 @@ def _token_states(states: Tensor, plan: AttentionPlan) -> Tensor:
 
 
 def _attention_weights(layer: EncoderLayer, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-    """Compute the attention weights [B, N, T, T] of a layer densely. Pairs outside its pattern get 0."""
+    """Recompute the attention weights [B, N, T, T] of one layer, for inspection.
+
+    Pairs outside the attention pattern of the layer get 0.
+    """
     attention = cast(SelfAttention, layer.attention["self"])
     qkv = attention.project(layer.sub_layers[0].before(states))
     return Eager().probabilities(qkv, plan, key_bias) * plan.mask

@@ -77,7 +77,7 @@ class Mixer(nn.Module):
             self.values = nn.Parameter(nn.init.xavier_uniform_(torch.empty(slots, length), INITIAL_GAIN))
 
     def forward(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Project keys and values from tokens, [B, N, T, H], to slots, [B, N, k, H].
+        """Mix the keys and values of T tokens into k slots, [B, N, T, H] to [B, N, k, H].
 
         Args:
             key: keys, zero on padding.
@@ -107,13 +107,16 @@ class MixedAttention(Attention):
         self.mixer = mixer
 
     def count_operations(self, plan: AttentionPlan) -> Work:
-        """Count the pairs of tokens and slots, padding included, for the projection and for attention."""
+        """Count the token-slot pairs of mixing tokens into slots and of attention to slots.
+
+        Padding is included.
+        """
         examples, tokens = plan.packing.shape
         pairs = plan.pattern.num_heads * examples * tokens * len(self.mixer.keys)
         return Work(pairs, mixed=pairs)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute attention from P tokens to the mixed slots: [P, 3, N, H] to [P, N, H].
+        """Compute attention from P tokens to the k slots of `mixer`: [P, 3, N, H] to [P, N, H].
 
         Arguments: see `Attention.forward`. Keys and values of padding are zero, without the bias of their projection.
 

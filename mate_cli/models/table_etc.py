@@ -92,7 +92,7 @@ class TableEtc(TableEncoder):
 
 
 class SlotEmbeddings(nn.Module):
-    """Computes initial states of memory slots: an embedding of the type, row or column, plus its index embedding."""
+    """Initial states of memory slots: embeddings of slot type (row or column) and of index."""
 
     def __init__(self, size: EncoderSize, dropout: float) -> None:
         super().__init__()

@@ -176,7 +176,7 @@ class TableExample:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Sizes of this example by description, such as {"words in a question": 9, "cells in an answer": 2}.
+        """Sizes of the question, options and answer, such as {"words in a question": 9}.
 
         The size of options is their mean length in words. Sizes of the table are not included.
         """

@@ -215,7 +215,7 @@ class TableScanner:
         return len(rows) - start if min(min_cells, self._width) > 1 else 0
 
     def _is_below(self, row: Row, end: int) -> bool:
-        """Return whether a line looks like a remark below a table whose last row has the number `end`."""
+        """Return whether a line after the table is a remark or source note, not a table row."""
         number, line, length = row
         is_single, is_after = len(line) == 1, number > end + 1
         is_remark = _REMARK.match(line[0]) and not any(map(is_value, line))

@@ -54,7 +54,10 @@ class Array:
 
     @property
     def is_of_tokens(self) -> bool:
-        """True if the array has one value per token in a batch: its first axis is T, or S (cells of tokens)."""
+        """True if a batch contains this array with one value per token.
+
+        Its first axis is T, or S (cells of tokens).
+        """
         return self.axes[:1] in (("T",), ("S",))
 
 
@@ -175,7 +178,7 @@ class TokenArrays:
             self._values[name][start:end] = value
 
     def encoding(self, example_id: str, **extra_fields: Any) -> TableEncoding:
-        """Create a `TableEncoding` from the arrays that were filled.
+        """Finish the encoding: return the filled arrays as a `TableEncoding`.
 
         Args:
             example_id: id of the example.
@@ -185,7 +188,7 @@ class TokenArrays:
 
 
 def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
-    """Return the cell index of each token, int64 [T].
+    """Return the cell number of each token, int64 [T].
 
     Cells are runs of tokens with equal row and column, counted from 0.
     """
@@ -332,7 +335,7 @@ def cell_position_ids(row_ids: torch.Tensor, column_ids: torch.Tensor, max_posit
 def make_position_ids(
     row_ids: torch.Tensor, column_ids: torch.Tensor, max_positions: int, *, restart: bool
 ) -> torch.Tensor:
-    """Return the position of each token [B, T], counted from 0 in the input or in each cell.
+    """Compute the position id of each token, [B, T].
 
     Args:
         row_ids: row id of each token, [B, T].

@@ -108,7 +108,10 @@ class TablePieces:
         return self._select(np.isin(self.cells // width, [0, *(row + 1 for row in rows)]))
 
     def first_of_cells(self, lengths: np.ndarray) -> TablePieces:
-        """Truncate cell i to its first `lengths[i]` tokens. A cell with the length 0 loses all tokens."""
+        """Truncate each table cell to a number of tokens: `lengths[i]` for cell i.
+
+        A cell with the length 0 loses all tokens.
+        """
         cell_positions = np.arange(len(self.ids)) - np.repeat(self.offsets, np.diff(self.offsets, append=len(self.ids)))
         return self._select(cell_positions < lengths[self.cells])
 

@@ -83,7 +83,7 @@ class Vocabulary:
 
     @property
     def pair_marks(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Ids of the special tokens before, between and after two texts."""
+        """Ids of the special tokens around a pair of texts: before, between and after them."""
         return (self.cls_id,), (self.sep_id,) * self.separators, (self.sep_id,)
 
     @cached_property
@@ -275,7 +275,7 @@ def _fetched(name: str) -> Path | None:
 
 
 def find_pieces(needle: np.ndarray, haystack: np.ndarray) -> int:
-    """Return the index of the first occurrence of the token ids `needle` in `haystack`.
+    """Find a sequence of token ids in another sequence, and return its first index.
 
     Return -1 if `needle` is empty or does not occur.
     """

@@ -84,7 +84,10 @@ class Auto(AttentionBackend):
         return plan.derive(("auto", plan.device), self._fastest)
 
     def _fastest(self, plan: AttentionPlan) -> str:
-        """Estimate the fastest exact backend for this batch from the number of query-key pairs."""
+        """Choose the backend that is estimated to be the fastest exact one for this batch.
+
+        The estimate depends on the number of query-key pairs.
+        """
         pattern, (examples, tokens) = plan.pattern, plan.packing.shape
         if isinstance(pattern, Full):
             # For the full pattern, `segments` is dense attention without the padding.

@@ -43,7 +43,7 @@ class _View:
 
 
 class Bucketed(SegmentBackend):
-    """An approximation of row and column heads: keys outside of three buckets are masked.
+    """Approximate row and column attention: a query attends to keys in three buckets only.
 
     Args:
         first_section: number of sorted tokens to which every query may attend (the question, if it fits).
@@ -173,9 +173,10 @@ class Bucketed(SegmentBackend):
         return buckets.transpose(1, 2).reshape(-1, heads, self.bucket_size, size)
 
     def _windows(self, x: Tensor) -> Tensor:
-        """Concatenate the keys (or values) that each bucket attends to: first section, bucket, next, previous bucket.
+        """Gather the keys or values that each bucket of queries attends to.
 
-        The shape is [B * buckets, n, first + 3 * bucket, H].
+        These are those of the first section, of the bucket, and of the next and the previous bucket. The shape is [B *
+        buckets, n, first + 3 * bucket, H].
         """
         batch, heads, _, size = x.shape
         buckets = self._buckets(x).view(batch, -1, heads, self.bucket_size, size)

@@ -129,7 +129,7 @@ def _compiled() -> Path:
 
 
 def _is_whole(library: Path) -> bool:
-    """Return whether the file of a library is undamaged. Loading a damaged library would kill the process."""
+    """Verify the checksum of a compiled library, because loading a damaged one crashes Python."""
     with suppress(OSError, ValueError):
         content = read_bytes(library)
         return hashlib.sha256(content[:-32]).digest() == content[-32:]

@@ -20,9 +20,9 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class Triton(SegmentBackend):
-    """Triton kernels with one program per tile of queries and head.
+    """Attention within table rows or columns by Triton kernels on the GPU.
 
-    Deterministic, without atomics.
+    Each program computes one tile of queries of one attention head. Deterministic, without atomics.
 
     Args:
         tile: number of queries of a program, a power of two, at least 16.

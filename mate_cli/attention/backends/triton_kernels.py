@@ -68,7 +68,10 @@ def _offsets(
 def _shift(
     row: tl.tensor, PART: tl.constexpr, BLOCKS: tl.constexpr, HEADS: tl.constexpr, SIZE: tl.constexpr
 ) -> tl.tensor:
-    """Return the shift from offsets in [P, N, H] to those of query, key or value in [P, 3, N, H]."""
+    """Compute the offset to add for query, key or value when a tensor is [P, 3, N, H].
+
+    The offsets of rows are computed for [P, N, H].
+    """
     return ((row // BLOCKS).to(tl.int64) * 2 + PART)[:, None] * (BLOCKS * HEADS * SIZE)
 
 
@@ -99,7 +102,7 @@ def _random_bits(seed: tl.tensor, row: tl.tensor, head: tl.tensor, ROLE: tl.cons
 
 @triton.jit
 def _dropout_factor(query_bits: tl.tensor, key_bits: tl.tensor, dropout: tl.tensor) -> tl.tensor:
-    """Return the dropout factor of every pair: 0 for dropped weights, else 1 / (1 - dropout).
+    """Compute the dropout factor of each query-key pair: 0 if dropped, else 1 / (1 - dropout).
 
     The factor depends only on seed, query, key and head, so all kernels compute the same. Philox for every pair would
     take longer than the attention, so the random bits of query and key are mixed instead.

@@ -27,7 +27,7 @@ class EncoderSize:
 
     @property
     def head_size(self) -> int:
-        """The size H of one attention head."""
+        """Dimension H of one attention head: hidden size divided by the number of heads."""
         return self.hidden_size // self.num_heads
 
     @property

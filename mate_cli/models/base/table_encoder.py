@@ -182,7 +182,7 @@ class TableEncoder(nn.Module):
         return [(self.layers, batch)]
 
     def plans(self, batch: TableBatch) -> Plans:
-        """Return the attention plans of all layers for a batch, by attention pattern."""
+        """Create the attention plans of a batch, one per attention pattern of the layers."""
         return plan_layers([layer.spec.pattern for layer in self.layers], batch)
 
     def packed(self, batch: TableBatch) -> TableBatch:
@@ -319,7 +319,10 @@ class PaddedBatch(Packing):
 
 
 def is_exported() -> bool:
-    """Return whether torch is exporting or tracing a graph that will run without this code."""
+    """Return whether torch is exporting or tracing the current call.
+
+    The exported or traced graph will run without this code.
+    """
     # torch.compiler.is_exporting exists since torch 2.7.
     exporting_check = getattr(torch.compiler, "is_exporting", None)
     is_exporting = exporting_check is not None and exporting_check()
@@ -353,7 +356,10 @@ class EncoderOutput(NamedTuple):
         return self._replace(states=states)
 
     def spread(self, length: int) -> Tensor:
-        """Scatter the hidden states to the positions of the input, [B, length, D], with zeros for pruned tokens."""
+        """Put the hidden states back at their input positions, [B, length, D].
+
+        Pruned tokens get zeros.
+        """
         return self.spread_out(self.states, length, 0.0)
 
     def spread_out(self, values: Tensor, length: int, fill: float) -> Tensor:

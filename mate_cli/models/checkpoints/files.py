@@ -134,7 +134,10 @@ def _tensors(file: Path) -> dict[str, Tensor]:
 
 
 def _config_of_run(weights: Path) -> dict[str, Any]:
-    """Return the configuration of the run that wrote a weight file, or {} if no run wrote it."""
+    """Load the configuration of the mate run that wrote a weight file.
+
+    Return {} if no run wrote the file.
+    """
     file = weights.parent.with_name("config.yaml")
     of_run = weights.parent.name == "checkpoints" and file.is_file()
     return run_config(read_yaml(file, CheckpointError, "Name another run") if of_run else {})

@@ -135,7 +135,7 @@ def different_options(config: Mapping[str, Any], options: Mapping[str, Any]) -> 
 
 
 def different_tables(config: Mapping[str, Any], types: Sequence[int], positions: int) -> list[str]:
-    """Describe each embedding table whose length differs between a checkpoint and a network.
+    """Describe the embedding tables that have another length in a checkpoint.
 
     Only the rows that both tables have are loaded.
 

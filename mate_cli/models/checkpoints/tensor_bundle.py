@@ -258,7 +258,9 @@ def _read_tensor(file: Path, name: str, entry: Entry) -> Tensor:
 
 
 def _check(data: bytes, expected: int, name: str) -> None:
-    """Verify the masked CRC-32C checksum of bytes, which is rotated and has an offset added.
+    """Compare the checksum of bytes with the checksum stored in a TensorFlow checkpoint.
+
+    The stored value is a masked CRC-32C: rotated and with an offset added.
 
     Raises:
         BundleDamage: the checksum does not match.

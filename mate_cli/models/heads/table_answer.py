@@ -34,7 +34,7 @@ class HeadOptions:
 
 @dataclass(frozen=True)
 class AnswerLogits:
-    """Logits of tokens, columns and aggregations of a batch.
+    """Logits of the table QA head for a batch: token, column and aggregation logits.
 
     Args:
         tokens: logits of tokens before a column is selected, [B, T].
@@ -65,7 +65,7 @@ class AnswerLogits:
         return self.columns[:, 0] - self.columns[:, 1:].amax(-1)
 
     def without_null(self) -> "AnswerLogits":
-        """Return a copy in which column 0 (no column) cannot be selected."""
+        """Return a copy in which "no column" (column 0) cannot be the predicted column."""
         if self.columns is None:
             return self
         is_null = torch.arange(self.columns.shape[-1], device=self.columns.device) == 0

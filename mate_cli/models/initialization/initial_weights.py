@@ -313,7 +313,7 @@ def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: Checkpoin
 
 
 def _size_of(tensors: dict[str, Tensor], heads: int | None, network_size: EncoderSize) -> EncoderSize:
-    """Infer the size of an encoder from the shapes of its checkpoint tensors.
+    """Infer the size of a checkpoint's encoder from the shapes of its tensors.
 
     The number of positions is copied from `network_size`, because it may differ, and the number of heads if `heads` is
     None.

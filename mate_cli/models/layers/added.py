@@ -16,9 +16,9 @@ class DeepenedNetwork(Protocol):
     """Protocol of a network with added layers, as needed to initialize these layers."""
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """Return the vectors whose norms determine the initial scale of added layers, each [vectors, width].
+        """Return the input vectors of the added layers, each [vectors, width].
 
-        Vectors of padding are excluded.
+        Their norms determine the initial scale of the layers. Vectors of padding are excluded.
         """
 
     def __call__(self, batch: TableBatch) -> object:

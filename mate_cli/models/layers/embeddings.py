@@ -69,7 +69,7 @@ class TableEmbeddings(nn.Module):
         return self.dropout(self.LayerNorm(states))
 
     def _embed_others(self, ids: Tensor) -> Tensor:
-        """Sum position and token type embeddings of P tokens by a single lookup, [P, D].
+        """Sum the position and token type embeddings of P tokens, [P, D], in a single lookup.
 
         Args:
             ids: position and token types of each token, [P, 1 + types].
@@ -88,7 +88,7 @@ class TableEmbeddings(nn.Module):
         return nn.functional.embedding_bag(torch.minimum(ids, limits) + offsets, torch.cat(tables), mode="sum")
 
     def _keep_constant(self, numbers: tuple[tuple[int, ...], ...], like: Tensor) -> Tensor:
-        """Return a cached constant tensor with the dtype and device of `like`.
+        """Return a constant tensor with the dtype and device of `like`, from a cache.
 
         Without the cache, a copy to the GPU in each step would stall the GPU.
         """

@@ -172,7 +172,7 @@ class ResidualOutput(nn.Module):
         self.dropout = FastDropout(options.hidden_dropout)
 
     def before(self, states: Tensor) -> Tensor:
-        """Normalize the input states [P, D] of the sub-layer with pre-norm, else return the states."""
+        """Return the input of the sub-layer: the states [P, D], normalized if `norm` is "pre"."""
         return self.LayerNorm(states) if self.norm == "pre" else states
 
     def forward(self, states: Tensor, residual: Tensor) -> Tensor:
@@ -203,7 +203,7 @@ class EncoderLayer(nn.Module):
 
     @property
     def sub_layers(self) -> tuple[ResidualOutput, ResidualOutput]:
-        """The `ResidualOutput` of the attention sub-layer and of the feed-forward sub-layer."""
+        """Output modules of the attention and the feed-forward sub-layer, in this order."""
         attended = self.attention["output"]
         assert isinstance(attended, ResidualOutput)
         return attended, self.output
@@ -304,7 +304,7 @@ class Pooler(nn.Module):
 
 
 class FirstState(nn.Module):
-    """A pooler without weights that returns the state of the first token."""
+    """Pooler without weights: the pooled state is the hidden state of the first token."""
 
     def forward(self, states: Tensor) -> Tensor:
         """Return the hidden state of the first token of each example: [B, T, D] to [B, D]."""

@@ -56,7 +56,9 @@ class GlobalLocalOptions:
 
 @dataclass(frozen=True)
 class Links:
-    """Masks of the tokens and slots of a batch, and links between tokens and the slots of their row and column.
+    """Masks that link each token to the memory slots of its row and of its column.
+
+    Further masks mark real tokens and needed slots.
 
     Args:
         real: False on padding, Bool [B, T].
@@ -107,7 +109,10 @@ def relative_ids(offsets: Tensor, max_distance: int) -> Tensor:
 
 
 class RelativeScores(nn.Module):
-    """Computes relative attention logits from a learned vector and bias per relation and attention head."""
+    """Learned attention logits that depend on the relation between query and key token.
+
+    Each relation has one vector and one bias per attention head.
+    """
 
     def __init__(self, size: EncoderSize, relations: int) -> None:
         super().__init__()

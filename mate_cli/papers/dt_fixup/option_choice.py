@@ -75,7 +75,10 @@ class OptionChoice(CandidateTask[TableExample]):
         return example.answer is not None and prediction.place == example.answer.label
 
     def selection(self, prediction: Choice) -> Selection | None:
-        """Convert a prediction to a `Selection` without cells, with the probability of the selected option."""
+        """Convert the predicted option to a `Selection` without cells, for display.
+
+        The selection has the probability of the option.
+        """
         return Selection((), (), prediction.probability)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:

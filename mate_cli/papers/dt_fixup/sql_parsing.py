@@ -79,7 +79,7 @@ class SqlHead(nn.Module):
 
 
 def schema_shapes(batch: TableBatch) -> list[Schema]:
-    """Build, for each example of a batch, a schema of unnamed tables and columns.
+    """Build a schema with unnamed tables and columns per example, which determines the legal actions.
 
     Its numbers of tables and columns are those of the example's schema, which determine the legal actions.
     """

@@ -201,7 +201,7 @@ class OverlapDistance:
         self._codes = np.array(codes, dtype=np.int32)
 
     def to(self, question: str) -> np.ndarray:
-        """Compute the overlap distance between a question and each of the S sentences, [S]."""
+        """Compute the `OverlapDistance` of a question to each of the S indexed sentences, [S]."""
         if not len(self._starts) or not question:
             return np.ones(len(self._starts))
         lowered = question.lower()

@@ -116,7 +116,7 @@ def _of_named_columns(example: TableExample, answers: tuple[AnswerNode, ...]) ->
 
 
 def _with_evidence(answers: tuple[AnswerNode, ...], linked_cells: set[tuple[int, int]]) -> tuple[AnswerNode, ...]:
-    """Select the answer nodes in rows with a cell that the question is linked to, if there are any.
+    """Prefer the answer nodes that share a row with a cell linked to the question.
 
     Of these, the nodes in linked cells are selected, if there are any.
     """

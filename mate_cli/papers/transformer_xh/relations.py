@@ -85,7 +85,7 @@ def mentions(title: str, text: str) -> bool:
 
 
 def _pairs(holds: Callable[[EvidenceNode, EvidenceNode], bool]) -> Callable[[Sequence[EvidenceNode]], np.ndarray]:
-    """Return a function that evaluates a condition for all pairs of nodes, as Bool [K, K]."""
+    """Make a function that evaluates a condition for all pairs of graph nodes, Bool [K, K]."""
     return lambda nodes: np.array([[holds(node, target) for target in nodes] for node in nodes], bool)
 
 

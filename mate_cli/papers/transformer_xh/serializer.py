@@ -268,7 +268,7 @@ class _TableCache:
         return LexicalTable(self.table)
 
     def additions(self, question: str) -> Mapping[str, Parts]:
-        """Return the page sentences to append to cells for a question, by link of the page."""
+        """Select the page sentences to append to cells for a question, keyed by page link."""
         is_whole = self.serializer.unit in ("document", "segment")
         if is_whole or not self.serializer.sentences or not self.table.passages:
             return {}

@@ -117,7 +117,10 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return loss + self.average_terms(total, output.batch, "kinds")
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
-        """Count the examples, and the examples with a known answer type, to average the losses."""
+        """Count the terms over which the node, span and answer type losses are averaged.
+
+        These are the examples, and the examples with a known answer type.
+        """
         assert batch.class_ids is not None
         return {**super().count_terms(batch), "kinds": (batch.class_ids >= 0).sum()}
 

@@ -67,7 +67,10 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - any cell value
 
 
 def _of_numpy(value: Any) -> Any:  # noqa: ANN401
-    """Convert a numpy scalar or array to Python values. A float32 0.1 becomes 0.1, not 0.10000000149."""
+    """Convert a numpy scalar or array to Python values, for display.
+
+    A float32 0.1 becomes 0.1, not 0.10000000149.
+    """
     if getattr(value, "ndim", 0):
         return list(value)
     if value.dtype.kind == "f":

@@ -41,7 +41,9 @@ class Dialect:
 
 
 class Records:
-    """Parser of delimited lines. Unlike `csv.reader`, it treats an unbalanced quotation mark as text.
+    """Parser that splits the lines of a delimited text file into cells.
+
+    Unlike `csv.reader`, it treats an unbalanced quotation mark as text.
 
     Args:
         dialect: dialect of the lines.

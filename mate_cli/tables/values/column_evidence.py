@@ -177,7 +177,7 @@ class ColumnEvidence:
 
 @lru_cache(maxsize=1 << 14)
 def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the notation and other traits of a cell that may be a number, and its unknown unit.
+    """Classify how a cell is written, such as its number notation, and find its unknown unit.
 
     Args:
         form: text of a cell in UTF-8, with every digit except 0 replaced by 1.

@@ -108,7 +108,10 @@ class RowIndex:
         return RowChoice(question, np.lexsort(keys), int((scores > 0).sum()), row_terms, name, column)
 
     def _scan_row(self, row: Sequence[str]) -> str:
-        """Store the values of a row, and return its terms that occur in a question, encoded as text."""
+        """Index one table row: store its sortable values, and return its question terms.
+
+        The terms are encoded as text.
+        """
         for column, values in self._values.items():
             values.append(self._formats[column].read_sortable(row[column]))
         terms = _findable(" \n".join(map(_with_point, row, self._formats)))

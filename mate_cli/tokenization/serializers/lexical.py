@@ -206,9 +206,10 @@ class LexicalTable:
         return np.tile(header, self.rows), np.array([_overlap(requested_words, words) for words in self._leads])
 
     def _numbers(self, question: str) -> tuple[np.ndarray, ...]:
-        """Compute the numeric features "rank", "related", "row_lowest" and "row_highest" of `CELL`.
+        """Compute the four numeric lexical features of every body cell, such as its rank.
 
-        The rank of a cell is divided by the number of rows.
+        The features are "rank", "related", "row_lowest" and "row_highest" of `CELL`. The rank of a cell is divided by
+        the number of rows.
         """
         lowest, highest = self._table_facts.ranks[:, self.width :]
         relations = self._table_facts.relations(question)
@@ -275,7 +276,9 @@ def prefixes(text: str) -> frozenset[str]:
 
 
 def score_views(scores: np.ndarray) -> np.ndarray:
-    """Compare each score of a cell with the scores in its row, column and table, as listed in `VIEWS`.
+    """Compare each cell score with the scores in the row, column and table of the cell.
+
+    `VIEWS` lists the comparisons.
 
     Args:
         scores: S scores of each cell, [S, R, C].
@@ -298,7 +301,7 @@ def score_views(scores: np.ndarray) -> np.ndarray:
 
 
 def best_elsewhere(scores: np.ndarray, axis: int) -> np.ndarray:
-    """For each entry, compute the maximum of all other entries along an axis.
+    """Compute for each score the maximum of all other scores along an axis.
 
     For example, [3, 5, 1] becomes [5, 3, 5].
 

@@ -31,7 +31,7 @@ class SatFacts(TableFacts):
 
     @cached_property
     def counts(self) -> list[str]:
-        """Text for each column that counts its duplicate values, see `count_values`.
+        """Texts that list the repeated values of each column, such as "count : Berlin 2".
 
         The name of the column is one of the values.
         """

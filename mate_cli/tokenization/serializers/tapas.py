@@ -100,7 +100,10 @@ class TapasSerializer(TextSerializer):
         return replace(table, rows=best_rows, passages=passages)
 
     def _rows_of(self, example: TableExample) -> tuple[int, ...]:
-        """Return the 0-based best rows for an example, or () if all rows are read."""
+        """Return the 0-based indices of the example's best-ranked table rows.
+
+        Return () if all rows are read.
+        """
         return self._row_ranks.select(example, self.best_rows) if self._row_ranks and self.best_rows else ()
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
@@ -259,7 +262,7 @@ class TapasSerializer(TextSerializer):
 
 
 def _cell_indices(coordinates: Coordinates, width: int) -> list[int]:
-    """Convert (row, column) of body cells to cell indices in reading order, in which the header row is first."""
+    """Convert (row, column) of body cells to cell indices that count the header row first."""
     return [(row + 1) * width + column for row, column in coordinates]
 
 

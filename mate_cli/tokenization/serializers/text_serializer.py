@@ -109,7 +109,7 @@ class TextSerializer(Serializer):
         return example.table
 
     def find_additions(self, example: TableExample) -> Mapping[str, Parts]:
-        """Return the text that is appended to cells for an example, by link."""
+        """Return the passage texts to append to cells of an example, keyed by passage link."""
         return self.additions(self.read_of(example))(example.question)
 
     @property
@@ -122,7 +122,7 @@ class TextSerializer(Serializer):
 
     @abstractmethod
     def _prefix_texts(self, example: TableExample) -> tuple[str, ...]:
-        """Return the texts before the table in an encoding, such as the question and the title."""
+        """Return the texts that precede the table in the input, such as question and title."""
 
     @abstractmethod
     def _lay_out(self, reading: TextInput) -> TableEncoding:

@@ -161,5 +161,8 @@ class ExtraLayers(AddedLayers):
 
 
 def _map(input_width: int, output_width: int) -> nn.Module:
-    """Return a linear map without bias between two widths, or the identity if they are equal."""
+    """Create a linear layer without bias from one width to another.
+
+    Equal widths get the identity instead.
+    """
     return nn.Identity() if input_width == output_width else nn.Linear(input_width, output_width, bias=False)

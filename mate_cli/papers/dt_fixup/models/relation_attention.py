@@ -30,11 +30,12 @@ class NodeRelations(NamedTuple):
 
 
 class RelationAttention(nn.Module, Attention):
-    """Attention of one layer whose heads share two vectors, rK and rV, per relation.
+    """Attention of one layer with learned relation vectors, shared by all its heads.
 
-    The score of node i for node j is q_i . (k_j + rK) / sqrt(H), and the output of i is the weighted sum of v_j + rV.
-    rK and rV belong to the relation of i to j. No [K, K, H] tensor is created. Queries are multiplied with all relation
-    vectors before the scores are gathered, and weights are summed by relation before they are multiplied with rV.
+    Each relation has a key vector rK and a value vector rV. The score of node i for node j is q_i . (k_j + rK) /
+    sqrt(H), and the output of i is the weighted sum of v_j + rV. rK and rV belong to the relation of i to j. No [K, K,
+    H] tensor is created. Queries are multiplied with all relation vectors before the scores are gathered, and weights
+    are summed by relation before they are multiplied with rV.
     """
 
     among_tokens, takes_key_bias = False, False
@@ -53,7 +54,10 @@ class RelationAttention(nn.Module, Attention):
         return Work(pairs + queries * len(self.relation_key))
 
     def value_tables(self) -> tuple[Tensor, ...]:
-        """Return the relation vectors that attention adds to values, which DT-Fixup also scales."""
+        """Return the relation vectors rV that attention adds to the values.
+
+        DT-Fixup scales these vectors, too.
+        """
         return (self.relation_value,)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:

@@ -34,7 +34,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class NodePieces:
-    """Token indices of the nodes (question words, tables, columns) of a batch.
+    """Token indices of the graph nodes (question words, tables, columns) of a batch.
 
     The tokens of a node are adjacent.
 
@@ -73,14 +73,14 @@ class NodePieces:
         return last_index.scatter_reduce(0, self.nodes, indices, "amin")
 
     def first_tokens(self) -> Tensor:
-        """Return the index of every node's first token among the B * T tokens, Int64 [B * K].
+        """Return the index of each graph node's first token, Int64 [B * K].
 
-        The index of a padding node is arbitrary.
+        The index counts all B * T tokens of the batch. The index of a padding node is arbitrary.
         """
         return self.tokens[self.starts]
 
     def means(self, states: Tensor) -> Tensor:
-        """Compute the mean hidden state of the tokens of every node, [B * T, D] to [B * K, D].
+        """Average the hidden states of each graph node's tokens, [B * T, D] to [B * K, D].
 
         Padding nodes are zero.
         """
@@ -140,7 +140,7 @@ def node_kinds(batch: TableBatch) -> Tensor:
 
 
 def node_batch(batch: TableBatch) -> TableBatch:
-    """Convert a batch of tokens to a batch with one token per graph node, as input of the added layers.
+    """Convert a token batch to a batch of graph nodes, the input of the added layers.
 
     Each node has the arrays (ids, positions) of its first token.
 
@@ -212,7 +212,7 @@ class RelationAware(TableEncoder):
 
     @property
     def states_size(self) -> int:
-        """Width of the hidden states of graph nodes that the network returns."""
+        """Width of the returned hidden states, which belong to graph nodes instead of tokens."""
         return self.extra.size.hidden_size
 
     @property

@@ -63,7 +63,9 @@ def scale_by_norm(layers: Sequence[EncoderLayer], measurements: Sequence[float])
 def measure_omegas(
     network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]
 ) -> list[float]:
-    """Compute the residual weight (omega) of each sub-layer from the output variances of earlier sub-layers (Admin).
+    """Compute the residual weights (omega) that Admin initializes, one per sub-layer.
+
+    Omega is computed from the output variances of earlier sub-layers.
 
     Args:
         network: network that contains the layers.

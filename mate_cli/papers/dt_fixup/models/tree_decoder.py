@@ -123,7 +123,9 @@ class DecoderState(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Log probabilities of the next grammar action: productions, and columns of the schema.
+    """Log probabilities of the possible next decoder actions.
+
+    An action applies a production, ends a field or selects a column of the schema.
 
     Args:
         rules: productions and Reduce [..., productions + 1].
@@ -160,7 +162,7 @@ class TreeDecoder(nn.Module):
         self.used_gate = nn.Linear(size.attention, 1, bias=False)
 
     def memory(self, nodes: Tensor, is_node: Tensor, columns: Tensor, is_column: Tensor) -> Memory:
-        """Compute the attention keys and values of nodes and the pointer keys of columns, once for all steps.
+        """Precompute keys and values of nodes and pointer keys of columns for all decoding steps.
 
         Args:
             nodes: states of nodes [B, K, nodes].
@@ -217,7 +219,7 @@ class TreeDecoder(nn.Module):
         return self.gates(torch.cat(known_inputs, -1))
 
     def gates(self, inputs: Tensor) -> Tensor:
-        """Compute the part of the LSTM gates that depends on embeddings of previous actions.
+        """Compute the LSTM gate inputs that come from embeddings of previous actions.
 
         Args:
             inputs: concatenated embeddings of the last action, the parent's production and the type [..., width].
@@ -230,7 +232,10 @@ class TreeDecoder(nn.Module):
         return torch.split(self.lstm.weight_ih, [s.action, s.attention, s.action, s.type, s.state], dim=1)
 
     def recurrent_weights(self) -> Tensor:
-        """Return the LSTM gate weights for outputs of earlier steps, concatenated once per batch."""
+        """Concatenate the LSTM gate weights that are applied to outputs of earlier steps.
+
+        This is done once per batch.
+        """
         _, attended, _, _, parent = self._input_weights()
         return torch.cat([attended, parent, self.lstm.weight_hh], 1)
 

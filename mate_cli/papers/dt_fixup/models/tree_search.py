@@ -30,7 +30,7 @@ class Search:
 
 
 class ScoredDerivation(NamedTuple):
-    """A complete derivation with its log probability, in which columns have a separate weight."""
+    """A complete derivation and its score: log probability with a separate weight for columns."""
 
     actions: tuple[Action, ...]
     score: float
@@ -157,7 +157,7 @@ def _best_actions(
 
 
 def _frontier(derivations: Iterator[Derivation]) -> Frontier:
-    """Return the decoder inputs of the next step of each derivation, [B, 1]."""
+    """Collect the decoder inputs for the next step of each partial derivation, [B, 1]."""
     no_step = (NONE,) * len(Frontier._fields)
     rows = [(*encode_action(d.actions[-1]), *d.frontier) if d.actions else no_step for d in derivations]
     return Frontier(*torch.tensor(rows)[:, :, None].unbind(1))

@@ -84,9 +84,10 @@ class NameLinker:
         return links
 
     def _link_from(self, start: int, stems: Sequence[str], links: np.ndarray) -> int:
-        """Link the words from index `start` that equal a name, and return the index of the next word to try.
+        """Link the question words that start at `start` to a schema name with the same stems.
 
-        If no words equal a name, words that occur in a name are linked to it as a partial match.
+        Return the index of the next word to try. If no words equal a name, words that occur in a name are linked to it
+        as a partial match.
 
         Args:
             start: index of the first word.

@@ -244,7 +244,7 @@ def read_values(schema: Schema, path: Path) -> Schema:
 
 
 def _query(column: SchemaColumn, schema: Schema) -> str:
-    """Return the SQL query that selects the distinct texts of one column.
+    """Build the SQL query that reads the distinct texts of one database column.
 
     The prefix `t.` makes SQLite reject a missing column instead of reading its quoted name as a string.
     """

@@ -109,7 +109,10 @@ def _renumbered(part: Part, representatives: Mapping[int, int]) -> Part:
 
 
 def _valueless(part: Part) -> Part:
-    """Remove the values of conditions from a part of a query, except nested queries."""
+    """Remove the compared values (such as 3 in `age > 3`) from the conditions of a query.
+
+    Nested queries are unchanged.
+    """
     if isinstance(part, ir.Condition):
         return replace(part, value=_nested(part.value), second=_nested(part.second))
     if isinstance(part, ir.From):
@@ -161,7 +164,7 @@ def _sketch(part: Part) -> Part:
 
 
 def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - part of a query
-    """Yield the column numbers in a part of a query, except the columns in FROM."""
+    """Yield the column numbers in a query or a clause, FROM clauses excluded."""
     if isinstance(part, ir.ColumnUnit):
         yield part.column
     elif isinstance(part, tuple):

@@ -60,7 +60,7 @@ class GoldQuery:
 
     @classmethod
     def build(cls, sql: str, schema: Schema) -> GoldQuery:
-        """Parse a gold query, and find the actions of the grammar that derive it.
+        """Build a gold query from its SQL text, by parsing it and finding its grammar actions.
 
         There are no actions if the query that they derive would differ by exact-set match.
         """

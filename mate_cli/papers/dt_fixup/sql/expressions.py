@@ -126,7 +126,9 @@ class ExpressionReader(ABC):
                 raise UnreadableQueryError(f"{node.key} in an unsupported place: {write_text(node)}")
 
     def take(self, tree: Tree, *kinds: str) -> Tree:
-        """Validate a syntax tree node, mark the node as converted, and return the node.
+        """Check that a syntax tree node is supported, and record that the node was converted.
+
+        Return the node.
 
         Args:
             tree: node of the syntax tree.

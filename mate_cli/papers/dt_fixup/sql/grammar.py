@@ -164,7 +164,7 @@ NONE = -1
 
 
 def encode_action(action: Action) -> tuple[int, int]:
-    """Encode an action as two numbers: the index of its production, and the index of its column.
+    """Encode a decoder action as two ids: its production and its column.
 
     The action `Reduce` has the number of productions as its production. A missing number is `NONE`.
     """
@@ -303,7 +303,7 @@ class Derivation:
         return self._open[-1].aggregate == "count"
 
     def _innermost(self, *names: str) -> _Open:
-        """Return the innermost open production whose name is one of `names`."""
+        """Return the most recently opened production that is named in `names`."""
         return next(entry for entry in reversed(self._open) if entry.rule.name in names)
 
 

@@ -70,9 +70,10 @@ class _Writer:
         return text
 
     def _is_known(self, joins: ir.Conditions, number: int) -> bool:
-        """Return whether a join condition can be written: FROM already contains all its tables.
+        """Return whether FROM already lists all tables of a join condition.
 
-        If any join condition follows an "or", all conditions are written after the last table.
+        Only then the condition can be written. If any join condition follows an "or", all conditions are written after
+        the last table.
         """
         indices = self._join_indices(joins.items[number])
         return "or" not in joins.connectors and all(end < len(self._scope) for end in indices)

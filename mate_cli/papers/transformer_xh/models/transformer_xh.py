@@ -55,7 +55,10 @@ class Nodes:
     visible: Tensor
 
     def spread(self, values: Tensor) -> Tensor:
-        """Scatter values of hub tokens [hubs, D] to their nodes [B, K, D], with zeros for padding."""
+        """Copy each hub token's value to its node, [hubs, D] to [B, K, D], zeros for padding.
+
+        A hub token is the first token of a node.
+        """
         examples, count = self.visible.shape[:2]
         empty = values.new_zeros(examples * count, values.shape[-1])
         return empty.index_copy(0, self.slots, values).view(examples, count, -1)
@@ -66,7 +69,7 @@ class Nodes:
 
 
 def find_nodes(plan: AttentionPlan) -> Nodes:
-    """Find the nodes of each example in a batch, and which nodes may attend to each other.
+    """Find the graph nodes of each example in a batch, and the nodes each node may attend to.
 
     Without relations in the batch, every node attends to all other nodes.
     """

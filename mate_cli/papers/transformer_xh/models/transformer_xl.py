@@ -76,7 +76,7 @@ class MemoryAttention(SelfAttention):
 
 
 class MemoryLayer(EncoderLayer):
-    """Transformer layer over segments that attends to states of the previous segment, too."""
+    """Transformer layer that attends to its segment and, without gradient, the previous one."""
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__(size, spec, options)
