@@ -28,6 +28,8 @@ _SHEET = b"\x09\x08\x10\0\0\x06\x10\0"
 """Start of a worksheet in an .xls file of Excel 97 or later."""
 _ERROR = re.compile(b"(?s)(?:\5\2\x08\0|\6\0..)(....)..(?:\2.(?=....\xff\xff)|(?=.\1))([\0\7\x0f\x17\x1d$*])")
 """Cell of an .xls file with an error, or with a formula whose value is an error."""
+_SHOWN_ERROR = re.compile(r"#[^\W\d_]|Err:\d")
+"""Start of the text of an OpenDocument cell with an error, such as `#WERT!` or `Err:502`."""
 
 
 @dataclass
@@ -83,8 +85,10 @@ def read_open_layout(name: str, file: IO[bytes]) -> SheetLayout:
             if element.get(f"{TABLE}visibility", "visible") != "visible":
                 hidden.update(range(start, min(end, limit)))
             for cell in element:
-                if cell.get(f"{OFFICE}string-value") == "":
-                    layout.errors[start, column] = cell.findtext("{*}p", "")
+                text = cell.findtext("{*}p", "")
+                # Older versions of LibreOffice store the number 0 for an error.
+                if cell.get(f"{OFFICE}string-value") == "" or (cell.get(f"{OFFICE}value") and _SHOWN_ERROR.match(text)):
+                    layout.errors[start, column] = text
                 column += _count_repeats(cell, "column")
     return layout
 

@@ -151,7 +151,8 @@ class Sheet:
             styles, errors, line = self.layout.formats.get(row, ()), self.layout.errors, list[str]()
             for column, value in enumerate(values):
                 style = styles[column] if column < len(styles) else 0
-                if value == "":
+                # A zero is the value of some errors. Errors of .xls files are uncertain, but have no value.
+                if value == "" or (value == 0 and self.has_layout and (row, column) in errors):
                     line.append(errors.get((row, column), ""))
                     count[UNSAVED] += style & 1 if not line[-1] else 0
                 else:
