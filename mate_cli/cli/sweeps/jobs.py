@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from mate_cli.runs.record import RunFolder, RunRecord
 
 FAILED = None
-"""Return value of a job without a metric. An optuna sweep records a failed trial and continues.
-"""
+"""Return value of a job without a metric. An optuna sweep records a failed trial and continues."""
 KILLED = "killed"
 """Return value of a job whose process was killed. An optuna sweep repeats its trial."""
 FOLDER_TIMEOUT_SECONDS = 600.0

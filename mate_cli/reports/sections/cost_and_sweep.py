@@ -80,7 +80,7 @@ def recorded_costs(groups: Sequence[Configuration]) -> tuple[Cost, ...]:
 
 
 def cost_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section of the costs of each configuration: size, speed, FLOPs, time, memory.
+    """Return size, speed, FLOPs, time and memory of each configuration.
 
     A cost that no run recorded has no column.
 
@@ -157,7 +157,7 @@ SPEED_NOTES = (
 
 
 def speed_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section that compares scores with training speeds, as in the DoT paper.
+    """Return accuracy against training speed, as in the DoT paper.
 
     Published results are below the configurations. The result is None if no run has a metric for which papers report
     the training speed.
@@ -257,7 +257,7 @@ class SettingPanel(NamedTuple):
 
 
 def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section that plots the score of each run against the settings of a sweep.
+    """Return the score of each run against the settings of a sweep.
 
     The result is None if no run has a score.
 

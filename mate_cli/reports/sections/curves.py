@@ -36,7 +36,7 @@ NOTES = (
 
 
 def curves_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section of learning curves of the logged metrics.
+    """Return learning curves of the logged metrics.
 
     Page scripts draw the curves. If scripts are disabled, the page shows one static figure.
 

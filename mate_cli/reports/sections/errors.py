@@ -52,7 +52,7 @@ NOTES = (
 
 
 def errors_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section that compares percentages of error types with the MATE paper.
+    """Return the percentages of error types next to the MATE paper's.
 
     Args:
         report: comparison of runs.
@@ -189,7 +189,7 @@ class WrongAnswer(NamedTuple):
 
 
 def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section of wrong answers of a single run, highest confidence first.
+    """Return the incorrect answers of a single run, most confident first.
 
     Args:
         report: comparison of runs.

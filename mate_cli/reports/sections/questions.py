@@ -41,7 +41,7 @@ MAX_QUESTIONS, MAX_GROUPS, MAX_TEXTS, FIRST = 40, 8, 2, 6
 
 
 def questions_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section of questions that configurations answer differently.
+    """Return questions that configurations answer differently.
 
     The page has a search field that filters the questions.
 

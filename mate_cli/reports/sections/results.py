@@ -35,7 +35,7 @@ UNDERLINED = "underlined: not clearly worse than the best, within ± or sampling
 
 
 def results_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section of result tables with the scores of each configuration.
+    """Return the scores of each configuration, by dataset and metric.
 
     Args:
         report: comparison of runs.
@@ -176,7 +176,7 @@ Members = Sequence[tuple[int, Configuration]]
 
 
 def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section of scores on subsets of the questions.
+    """Return scores on subsets of the questions.
 
     Subsets are defined by, for example, the position of the answer or the length of the input. The result is None if no
     run has subset metrics.
@@ -313,7 +313,7 @@ def list_scores(report: Report) -> list[MetricName]:
 
 
 def scores_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section of bar charts, one per metric that the reader can select.
+    """Return scores as bars of a selectable metric.
 
     The bars and the menu of metrics need no script.
 

@@ -25,7 +25,7 @@ NOTE = (
 
 
 def robustness_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section of score changes after perturbations of questions or tables.
+    """Return changes of scores by perturbations of the questions.
 
     The result is None if no run was evaluated with `perturb=`.
 

@@ -37,7 +37,7 @@ FILES = (("config", "config.yaml"), ("record", "record.json"), ("predictions", "
 
 
 def runs_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section of single runs with their commands, which a reader can filter.
+    """Return a table of single runs with commands, to filter and group.
 
     Args:
         report: comparison of runs.
@@ -151,7 +151,7 @@ def command_text(run: LoadedRun) -> str:
 
 
 def environment_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section of hardware and package versions of the runs.
+    """Return the hardware and the package versions of the runs.
 
     Args:
         report: comparison of runs.
@@ -192,7 +192,7 @@ MAX_COLUMNS, MAX_DIFFERENCES, MAX_COMMON = 10, 60, 200
 
 
 def settings_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section of common and differing settings of the configurations.
+    """Return the common and the differing settings of configurations.
 
     Args:
         report: comparison of runs.
@@ -262,7 +262,7 @@ Pair = tuple[LoadedRun, LoadedRun]
 
 
 def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
-    """Build the section that compares two runs: scores, settings, versions, data and answers.
+    """Return the differences between two runs: scores, settings, versions, data and answers.
 
     Args:
         runs: first and second run.

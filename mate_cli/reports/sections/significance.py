@@ -13,7 +13,7 @@ COLUMNS = tuple(
 
 
 def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section of significance tests against a reference configuration.
+    """Return significance tests against one reference configuration.
 
     The result is None if the option `against` is not set.
 
