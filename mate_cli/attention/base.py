@@ -90,7 +90,9 @@ def plan_layers(patterns: Iterable[AttentionPattern], batch: TableBatch, device:
 
 
 class Work(NamedTuple):
-    """Operation counts of one layer on one batch, excluding the dense layers on tokens.
+    """Size of the computations of one layer on one batch, to estimate its FLOPs.
+
+    The dense layers on tokens are excluded.
 
     Args:
         pairs: number of query-key pairs, summed over all heads.

@@ -111,7 +111,10 @@ def global_tokens(batch: TableBatch) -> Tensor:
 
 
 def all_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
-    """Count the query-key pairs that dense attention computes for a batch, over all heads and with padding."""
+    """Count all query-key pairs of a batch, over all heads and with padding.
+
+    This is the cost of dense attention, for comparison.
+    """
     examples, tokens = batch.input_ids.shape
     return pattern.num_heads * examples * tokens**2
 

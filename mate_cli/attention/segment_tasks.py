@@ -136,7 +136,7 @@ class TaskClass:
 
     @property
     def empty_keys(self) -> Tensor | None:
-        """The mask of unneeded key slots, Bool [S, keys], or None if all key slots are needed."""
+        """Mask of key slots that are only padding, Bool [S, keys]. None without such slots."""
         if not self.has_empty_keys:
             return None
         return torch.arange(self.keys, device=self.key_counts.device) >= self.key_counts[:, None]
@@ -144,7 +144,7 @@ class TaskClass:
 
 @dataclass(frozen=True)
 class SegmentTables:
-    """Index tables with which the segments backend gathers the tokens of a batch by segment.
+    """Precomputed indices with which the `segments` backend gathers tokens by segment.
 
     Args:
         blocks: number V of blocks of heads.
@@ -231,7 +231,10 @@ def _length_classes(segments: Ints, keys: Ints, queries: Ints, call_cost: int) -
 
 
 def _slots(tasks: SegmentTasks, members: Ints) -> tuple[Ints, Ints]:
-    """Return the output row of each query slot [S, queries] and key slot [S, keys] of a task class."""
+    """Return the output row of each query slot and key slot in a class of attention tasks.
+
+    The shapes are [S, queries] and [S, keys].
+    """
     rows = tasks.rows.numpy()
     start, queries, global_start, num_globals = (
         x.numpy()[members, None] for x in (tasks.query_start, tasks.queries, tasks.global_start, tasks.globals)
@@ -242,7 +245,7 @@ def _slots(tasks: SegmentTasks, members: Ints) -> tuple[Ints, Ints]:
 
 
 def _projections(query_rows: Ints, key_rows: Ints, blocks: int) -> Ints:
-    """Return the row of the projection table for each query, key and value slot of a task class.
+    """Map each slot of a class of tasks to its row in the table of Q, K and V projections.
 
     If the output of a query is in row p * V + v, then the query is in row p * 3 * V + v of the table of projections,
     its key V rows and its value 2 * V rows after it.

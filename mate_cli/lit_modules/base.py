@@ -419,9 +419,10 @@ def prunings(batch: TableBatch, output: EncoderOutput, *, of_answers: bool) -> l
 
 
 def _margins(scores: torch.Tensor, in_answer: torch.Tensor, kept_batch: TableBatch) -> torch.Tensor:
-    """Compute the mean score of answer tokens minus the mean score of unpruned table tokens, [B].
+    """Compute how much higher the answer tokens score than the unpruned table tokens, [B].
 
-    The result is NaN for an example without answer tokens or without unpruned table tokens.
+    The result is the difference of the mean scores. The result is NaN for an example without answer tokens or without
+    unpruned table tokens.
     """
     assert kept_batch.places is not None
     in_table = (kept_batch.column_ids > 0) & (kept_batch.attention_mask == 1)

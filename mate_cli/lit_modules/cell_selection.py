@@ -144,7 +144,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
 
     @property
     def auto_config(self) -> dict[str, Any]:
-        """Options of config.json which state that the task has no aggregations."""
+        """Options for config.json, which state that this task has no aggregations."""
         return {"aggregation_labels": None}
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:

@@ -282,7 +282,7 @@ def free_selection_loss(
 
 @torch.no_grad()
 def must_aggregate(logits: Tensor, answers: Tensor, has_cells: Tensor, preference: float) -> Tensor:
-    """Return the mask of examples that are trained to compute a number from cells, Bool [B].
+    """Return which examples are trained to compute a number instead of selecting cells, [B].
 
     Other examples select cells. A number that no cell contains must be computed. A number that a cell contains is
     computed only if the network predicts a total probability of more than `preference` for all aggregations.

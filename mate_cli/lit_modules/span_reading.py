@@ -225,7 +225,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         return bool(example.answer and exact_match(answer, " ".join(example.answer.texts)))
 
     def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute exact match and F1 of the answers that are read in the gold cell.
+        """Compute exact match and F1 of spans that are read in the gold cell.
 
         Both metrics are also computed for answers in the table and answers in passages separately.
         """

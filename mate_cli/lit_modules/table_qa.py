@@ -175,7 +175,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return (options.max_rows - 1, options.max_columns - 1) if options.select_one_column else (None, None)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the examples with the labels that training needs, depending on `aggregation`."""
+        """Return the examples that have the labels which `aggregation` needs for training."""
         return [example for example in examples if example.answer and self._teaches(example.answer)]
 
     def _teaches(self, answer: Answer) -> bool:
@@ -281,7 +281,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
     @property
     def auto_config(self) -> dict[str, Any]:
-        """The options of config.json for the aggregations: number, names and index of no aggregation."""
+        """Aggregation options for config.json: their number and names, and the index of "none"."""
         if not self.options.aggregations:
             return {"aggregation_labels": None}
         return {

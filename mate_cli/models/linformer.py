@@ -129,9 +129,9 @@ class MixedAttention(Attention):
 
 
 def _mix(weights: Tensor, states: Tensor) -> Tensor:
-    """Mix states [B, N, T, H] of T tokens to k slots by weights [k, T]: [B, N, k, H].
+    """Average T token states into k slots by learned weights: [B, N, T, H] to [B, N, k, H].
 
-    float16 inputs are summed in float32.
+    `weights` is [k, T]. float16 inputs are summed in float32.
     """
     if states.dtype != torch.float16:
         return weights @ states

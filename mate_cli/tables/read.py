@@ -205,7 +205,7 @@ class TableScanner:
         return header, chain(start[levels.stop :], lines)
 
     def _count_below(self, rows: Sequence[Row]) -> int:
-        """Count the last lines that are not rows, such as a source or remark below the table.
+        """Count the last lines of a file that follow the table, such as a source or remark.
 
         Return 0 if a row above these lines has one cell, or fewer cells than the header: such rows are normal then.
         """

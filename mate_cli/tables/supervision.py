@@ -70,7 +70,7 @@ class CellFinder:
         return (), reason
 
     def _find_cells(self, form: Form, text: Hashable) -> list[tuple[int, int]]:
-        """Return (row, column) of the cells that equal `text` after `form` is applied to them, in row order."""
+        """Return (row, column) of the cells that `form` normalizes to `text`, in row order."""
         if form not in self._cells:
             cells = self._cells[form] = defaultdict[Hashable, list[tuple[int, int]]](list)
             for row, column, cell in self.table.cells():

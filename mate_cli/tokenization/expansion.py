@@ -76,7 +76,10 @@ def hash_words(texts: Sequence[str], length: int | None = None) -> tuple[np.ndar
 
 @lru_cache(maxsize=32)
 def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the powers 1 to `count` of `_FACTOR` and of its inverse modulo 2 ** 64, both uint64 [count]."""
+    """Compute the powers of the hash factor and of its inverse, both uint64 [count].
+
+    The inverse is modulo 2 ** 64. The powers are 1 to `count`.
+    """
     powers, inverses = (np.cumprod(np.full(count, factor, np.uint64)) for factor in (_FACTOR, _INVERSE))
     return powers, inverses
 
@@ -120,7 +123,7 @@ class NumberedWords:
         return cls(hashes, order, order[hash_indices], text_indices, len(texts), length)
 
     def find(self, text: str) -> list[int]:
-        """Return the id of each word of a new text, -1 for a word that the S texts do not contain."""
+        """Return the id of each word of a new text, -1 for an unknown word."""
         hashes, _ = hash_words([text], self.length)
         if not len(self.hashes):
             return [-1] * len(hashes)

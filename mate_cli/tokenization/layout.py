@@ -167,7 +167,7 @@ class TokenArrays:
         return value
 
     def fill(self, start: int = 0, end: int | None = None, **values: np.ndarray | int) -> None:
-        """Assign values to the tokens from `start` to `end` in one or more arrays.
+        """Write values into the arrays for the tokens from `start` to `end`.
 
         Args:
             start: first token of the slice.
@@ -249,9 +249,9 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return replace(self, **fields, plan=None)
 
     def find_places(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Map one token of each example from its index in this batch to its index in the encoding of the example.
+        """Map token indices in this batch to token indices in the unpruned encodings.
 
-        The indices differ if tokens were pruned or moved, see `places`.
+        There is one token per example. The indices differ if tokens were pruned or moved, see `places`.
 
         Args:
             tokens: index in this batch of one token per example, Int64 [B].

@@ -66,7 +66,7 @@ def find_packing(attention_mask: Tensor) -> Packing:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Token positions and attention inputs of a batch, computed in the data worker that made it.
+    """Attention inputs of a batch that a data worker computes ahead of the training step.
 
     Args:
         packing: positions of the real tokens.

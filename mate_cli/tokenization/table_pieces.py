@@ -101,9 +101,10 @@ class TablePieces:
         return self._select(np.isin(self.cells % width, list(columns)))
 
     def of_rows(self, rows: Collection[int], width: int) -> TablePieces:
-        """Return the tokens of the header and of selected body rows, of a table with `width` columns.
+        """Return the tokens of the header and of the selected body rows.
 
-        Row indices start at 0. Cells of other rows stay in the table without tokens, so cell indices do not change.
+        The table has `width` columns. Row indices start at 0. Cells of other rows stay in the table without tokens, so
+        cell indices do not change.
         """
         return self._select(np.isin(self.cells // width, [0, *(row + 1 for row in rows)]))
 
@@ -149,7 +150,7 @@ class SplitTexts:
         return self._ids[index]
 
     def rotate_to(self, order: Sequence[int], character: int) -> list[int]:
-        """Select about `LONG_TEXT` characters of consecutive texts, beginning with the text at a random character.
+        """Select about `LONG_TEXT` characters of consecutive texts from a random start.
 
         The selection continues with the first text after the last one.
 
@@ -254,7 +255,10 @@ class TableFacts:
             yield from parts
 
     def changes(self, additions: Mapping[str, Parts]) -> dict[int, Parts]:
-        """Return the expanded text of each cell that has a link in `additions`, by cell index."""
+        """Return the cell texts with linked passage text appended, keyed by cell index.
+
+        Only cells with a link in `additions` are returned.
+        """
         return {
             index: expand_cell(cell, additions)
             for index, cell in self._linking
@@ -300,7 +304,10 @@ class TableFacts:
 
     @cached_property
     def ranks(self) -> np.ndarray:
-        """Rank and inverse rank of every cell among the values of its column, int32 [2, cells], at most 255."""
+        """Rank of every cell in its column, ascending and descending, int32 [2, cells].
+
+        Ranks are at most 255.
+        """
         ranks = np.zeros((2, len(self.parts)), dtype=np.int32)
         for cell, pair in self._by_cell(column_ranks):
             ranks[:, cell] = pair
@@ -316,9 +323,9 @@ class TableFacts:
         return values
 
     def _by_cell(self, compute: Callable[[dict[int, Value]], Mapping[int, Result]]) -> Iterator[tuple[int, Result]]:
-        """Apply a function to the values of each numeric column, and yield (cell index, result) for each value.
+        """Apply a function to the values of each numeric column, and yield results by cell.
 
-        Rows after `max_rows` are skipped.
+        A result is (cell index, result). Rows after `max_rows` are skipped.
         """
         for column, values in self.numbers.items():
             for row, result in compute(values).items():
@@ -331,9 +338,9 @@ class TableFacts:
         return TableStems(self.table)
 
     def relations(self, question: str) -> np.ndarray | None:
-        """Compare the numbers of a question with every cell, int32 [cells], as bits of `tables.numbers.relations`.
+        """Compare the numbers in a question with every cell, such as "greater", int32 [cells].
 
-        Return None if the question or the table has no numbers.
+        The result has the bits of `tables.numbers.relations`. Return None if the question or the table has no numbers.
         """
         question_numbers = numeric_values(question)
         if not question_numbers or not self.numbers:

@@ -19,7 +19,7 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Position, shape and dtype of a tensor in a buffer of bytes.
+    """Location, shape and dtype of one tensor in the shared byte buffer.
 
     Args:
         start: offset in bytes.
@@ -109,7 +109,10 @@ def on_device(value: Any, device: torch.device) -> Any:  # noqa: ANN401 - any ne
 
 
 def _shared_buffer(tensors: Sequence[torch.Tensor], size: int) -> torch.Tensor | None:
-    """Return the buffer that all tensors are views of. Return None if they are not, or if it exceeds `size` bytes."""
+    """Find the buffer that all tensors are views of.
+
+    Return None if they share no buffer, or if it exceeds `size` bytes.
+    """
     if not tensors:
         return None
     storage = tensors[0].untyped_storage()

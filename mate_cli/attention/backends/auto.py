@@ -23,7 +23,7 @@ GPU_TOKENS = 2048
 
 
 class Auto(AttentionBackend):
-    """Selects dense attention or attention by segments for each batch.
+    """Attention backend that selects dense attention or attention by segments per batch.
 
     Dense attention is selected for batches that are short or have long rows and columns. Attention by segments is
     `native` on a CPU with a compiler, `triton` on a GPU that supports it, else `segments`. All backends are exact, so
@@ -43,9 +43,9 @@ class Auto(AttentionBackend):
         self.batches: Counter[str] = Counter()
 
     def check_machine(self, device: str) -> None:
-        """Select the fast segment backend for a device type, and cache the selection for data workers.
+        """Select and cache the segment backend that is fastest on a device type.
 
-        Only the process that uses a GPU can query the GPU.
+        Data workers use the cached selection. Only the process that uses a GPU can query the GPU.
         """
         self._by_device[device] = self._segment_backend(device)
 

@@ -26,7 +26,9 @@ MINIMUM_BUCKETS = 3
 
 @dataclass(frozen=True)
 class _View:
-    """Sorting order and masks of one group of heads. T' is the number of tokens after padding.
+    """Sorted tokens and attention masks of one group of heads.
+
+    T' is the number of tokens after padding.
 
     Args:
         order: indices that sort the tokens, Int64 [B, T'].
@@ -76,7 +78,7 @@ class Bucketed(SegmentBackend):
         self._views(plan)
 
     def count_operations(self, plan: AttentionPlan) -> Work:
-        """Count the query-key pairs of the first section and of the bucket windows.
+        """Count the query-key pairs that bucketed attention computes.
 
         The first section attends to all tokens, and other tokens to the first section and three buckets.
         """
@@ -86,7 +88,7 @@ class Bucketed(SegmentBackend):
         return Work(plan.pattern.num_heads * examples * pairs)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute the attention of P tokens within windows of buckets: [P, 3, N, H] to [P, N, H].
+        """Compute bucketed attention of P tokens: [P, 3, N, H] to [P, N, H].
 
         Arguments: see `Attention.forward`.
 
@@ -131,7 +133,10 @@ class Bucketed(SegmentBackend):
         return tuple(self._build_view(group, is_global, is_real) for group in ids)
 
     def _build_view(self, ids: Tensor, is_global: Tensor, is_real: Tensor) -> _View:
-        """Sort the tokens of each example by segment id, with padding last, and build their masks."""
+        """Sort the tokens of each example by segment id, and compute their attention masks.
+
+        Padding is last.
+        """
         first = self.first_section
         order = torch.where(is_real, ids, ids.max() + 1).argsort(dim=1, stable=True)
         ids, is_global, is_real = (x.gather(1, order) for x in (ids, is_global, is_real))
@@ -167,7 +172,10 @@ class Bucketed(SegmentBackend):
         return _reorder(torch.cat([head, tail], dim=2), view.rank)
 
     def _buckets(self, x: Tensor) -> Tensor:
-        """Split the tokens after the first section: [B, n, T', H] to [B * buckets, n, bucket, H]."""
+        """Split the tokens after the first section into buckets.
+
+        [B, n, T', H] becomes [B * buckets, n, bucket, H].
+        """
         batch, heads, _, size = x.shape
         buckets = x[:, :, self.first_section :].reshape(batch, heads, -1, self.bucket_size, size)
         return buckets.transpose(1, 2).reshape(-1, heads, self.bucket_size, size)

@@ -102,7 +102,7 @@ def warn_if_unavailable() -> None:
 
 @functools.cache
 def _load() -> tuple[ctypes.CDLL | None, str]:
-    """Load the kernels. Return (library, ""), or (None, reason) if they are unavailable."""
+    """Load the compiled C++ kernels as (library, ""), or return (None, reason)."""
     try:
         return ctypes.CDLL(str(_compiled())), ""
     except (CannotCompileError, OSError) as problem:

@@ -90,7 +90,7 @@ def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor |
 
 
 def _by_class(slots: Tensor, tables: SegmentTables) -> tuple[Tensor, ...]:
-    """Split an array with one entry per slot into one array per class of equally padded tasks."""
+    """Split values of all slots into one array per class of equally padded tasks."""
     return torch.split(slots, [sum(task_class.sizes) for task_class in tables.classes])
 
 
@@ -105,14 +105,20 @@ def _biased(masks: Masks, tables: SegmentTables, key_bias: Tensor) -> Masks:
 
 
 def _class_heads(task_class: TaskClass, slots: Tensor, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Split the gathered slots of a task class into query, key and value: [S, N / V, slots, H]."""
+    """Split the gathered slots of a class of tasks into query, key and value heads.
+
+    Each is [S, N / V, slots, H].
+    """
     shape = (task_class.tasks, -1, slots.shape[1] // qkv.shape[-1], qkv.shape[-1])
     query, key, value = (x.view(shape).transpose(1, 2) for x in torch.split(slots, task_class.sizes))
     return query, key, value
 
 
 def _global_heads(example: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the queries of the G global tokens of an example [1, N, G, H], and keys and values of its L tokens."""
+    """Split one example into queries of global tokens, and keys and values of all tokens.
+
+    Queries are [1, N, G, H]. Keys and values are of the L tokens of the example.
+    """
     query, key, value = example.unbind(1)
     if len(positions) != len(query):
         query = query[positions]

@@ -26,7 +26,10 @@ QUERY, KEY, VALUE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 @triton.jit
 def _partners(tile: tl.tensor) -> tl.tensor:
-    """Load the key range of a tile: global tokens (start, count), offset of local keys, number of keys."""
+    """Load the range of keys that a tile attends to: global tokens, then local keys.
+
+    Return start and count of the global tokens, the offset of local keys, and the number of keys.
+    """
     num_globals = tl.load(tile + 3)
     return tl.load(tile + 2), num_globals, tl.load(tile + 4) - num_globals, num_globals + tl.load(tile + 5)
 
@@ -41,7 +44,7 @@ def _partner_rows(
     local_start: tl.tensor,
     num_partners: tl.tensor,
 ) -> tl.tensor:
-    """Load the positions, table rows and mask of STEP keys of a tile, from the key with the index `start`.
+    """Load STEP keys of a tile, from index `start`: their positions, table rows and mask.
 
     Positions are indices into `rows`, globals first.
     """
@@ -94,7 +97,7 @@ def _bias(key_bias: tl.tensor, row: tl.tensor, is_real: tl.tensor, BLOCKS: tl.co
 
 @triton.jit
 def _random_bits(seed: tl.tensor, row: tl.tensor, head: tl.tensor, ROLE: tl.constexpr) -> tl.tensor:
-    """Generate 32 random bits for every row as a query or as a key, by Philox."""
+    """Generate 32 random bits per row, as a query or as a key, to sample dropout (Philox)."""
     zero = row * 0
     bits, _, _, _ = tl.philox(seed, row, zero + head, zero + ROLE, zero)
     return bits

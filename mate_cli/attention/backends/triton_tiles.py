@@ -14,7 +14,7 @@ from mate_cli.attention.segment_tasks import SegmentTasks
 
 @dataclass(frozen=True)
 class Tiling:
-    """Index tensors of a batch, split into tiles of queries, that the Triton kernels read.
+    """Index tensors that map each tile of queries to its keys, as input of Triton kernels.
 
     Args:
         heads: number of heads in each block.

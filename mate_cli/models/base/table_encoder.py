@@ -309,7 +309,7 @@ class PaddedBatch(Packing):
     real: Tensor
 
     def pack(self, padded: Tensor) -> Tensor:
-        """Flatten the tokens of all examples: [B, T, ...] to [B * T, ...]."""
+        """Flatten the batch without removing padding: [B, T, ...] to [B * T, ...]."""
         return padded.flatten(0, 1)
 
     def unpack(self, packed: Tensor) -> Tensor:

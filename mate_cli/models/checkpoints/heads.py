@@ -49,9 +49,10 @@ def _names_of_classes(task: nn.Module, attribute: str) -> dict[str, Any]:
 
 
 def heads_inside(network: nn.Module) -> nn.ModuleDict:
-    """Return the submodules of a network that can load the weights of an output head, such as a token scorer.
+    """Return the submodules of a network that can load weights of an output head.
 
-    They are initialized from the checkpoint of an inner encoder, such as the pruning transformer.
+    An example is a token scorer. They are initialized from the checkpoint of an inner encoder, such as the pruning
+    transformer.
     """
     return nn.ModuleDict({name: head for name, head in network.named_children() if hasattr(head, "transformers_names")})
 

@@ -217,7 +217,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _shards(message: bytes) -> int:
-    """Read the number of data files from the header of the index."""
+    """Return the number of data files, which the header of the index file states."""
     header = dict(_fields(message))
     if header.get(2):
         raise BundleDamage("it was written by a big-endian machine")

@@ -49,7 +49,7 @@ class AnswerLogits:
     aggregation: Tensor | None = None
 
     def final(self) -> Tensor:
-        """Return token logits [B, T]. If columns are scored, logits outside the best column are lowered.
+        """Return the logits [B, T] that select cells: token logits, or cell logits of one column.
 
         If columns are scored, each token has the mean logit of its cell, lowered by 10000 outside the best column.
         """

@@ -74,7 +74,7 @@ class Links:
 
 
 def find_links(plan: AttentionPlan) -> Links:
-    """Find the memory slots (one per row or column) that a batch needs, and link tokens to slots.
+    """Link each table token to the memory slots of its row and its column.
 
     Row r has slot r (the header is row 0), and column c has slot 127 + c. The question, and rows and columns beyond the
     number of slots, have no slot. Slots that no example of the batch needs are omitted.
@@ -243,7 +243,10 @@ class Blocks(NamedTuple):
         return cls(tokens, 0) if tokens <= 3 * radius + 1 else cls(radius + 1, radius)
 
     def offsets(self, device: torch.device) -> Tensor:
-        """Return the position of each key minus the position of each query of a block, [block, keys]."""
+        """Return the distance from each query to each key of a block, in tokens, [block, keys].
+
+        It is the key position minus the query position.
+        """
         query = torch.arange(self.size, device=device)
         return torch.arange(self.size + 2 * self.margin, device=device) - self.margin - query[:, None]
 
@@ -252,7 +255,10 @@ class Blocks(NamedTuple):
         return x.view(*x.shape[:2], -1, self.size, x.shape[-1])
 
     def keys(self, x: Tensor) -> Tensor:
-        """Gather the keys of every block and its margins: [B, N, T', H] to [B, N, blocks, keys, H]."""
+        """Gather the keys of every block of queries, with margins on both sides.
+
+        [B, N, T', H] becomes [B, N, blocks, keys, H].
+        """
         padded = pad(x, (0, 0, self.margin, self.margin))
         return padded.unfold(2, self.size + 2 * self.margin, self.size).transpose(-1, -2)
 

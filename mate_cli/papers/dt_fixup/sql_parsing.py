@@ -114,7 +114,7 @@ def derivation_loss(scored_steps: ScoredSteps, smoothing: float) -> Tensor:
 
 
 def _select_scores(scores: Tensor, actions: Tensor) -> Tensor:
-    """Gather the score of one action per step: [B, A, S] to [B, A].
+    """Select the log probability of each step's gold action: [B, A, S] to [B, A].
 
     A missing action (-1) gets the score of action 0.
     """
@@ -221,10 +221,11 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         ]
 
     def answers(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, str]:
-        """Return the predicted SQL by example id; "" if no query was found.
+        """Return the predicted SQL query of each example, keyed by example id.
 
-        If `runs` is set, the best query that runs is returned, or the best query if none runs.
-        Source: Wang et al., "Robust Text-to-SQL Generation with Execution-Guided Decoding", 2018, for whole queries.
+        The query is "" if the search found no query. If `runs` is set, the best query that runs is returned, or the
+        best query if none runs. Source: Wang et al., "Robust Text-to-SQL Generation with Execution-Guided Decoding",
+        2018, for whole queries.
         """
         return {parse.example_id: self._answer(parse, examples[parse.example_id]) for parse in predictions}
 

@@ -90,9 +90,10 @@ def _pairs(holds: Callable[[EvidenceNode, EvidenceNode], bool]) -> Callable[[Seq
 
 
 def _equal(lines: Iterable[int]) -> np.ndarray:
-    """Return a Bool mask [K, K] of the pairs of graph nodes with equal numbers, given the number of each node [K].
+    """Mark the pairs of graph nodes in the same row (or the same column), Bool [K, K].
 
-    The number is the row index of the node, or its column index.
+    `lines` has the row or column index of each of the K nodes. The number is the row index of the node, or its column
+    index.
     """
     numbers = np.array(list(lines))
     return numbers[:, None] == numbers

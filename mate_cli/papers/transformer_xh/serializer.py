@@ -193,7 +193,7 @@ class EvidenceSerializer(Serializer):
             yield self._lay_out_text(part, np.array(first), np.array(second, int), bodies)
 
     def _parts(self, text: NodeText, room: int) -> Iterator[NodeText]:
-        """Divide a text into groups of consecutive sentences with at most `room` tokens each.
+        """Split the text of a node into groups of sentences with at most `room` tokens each.
 
         A longer sentence is a separate group.
         """
@@ -320,7 +320,7 @@ def _mentioning_sentences(text: NodeText, neighbor: NodeText) -> list[str]:
 
 
 def _shares(first: int, second: int, limit: int) -> tuple[int, int]:
-    """Return the numbers of tokens of two texts after truncation to `limit` tokens in total.
+    """Truncate two texts to a total of `limit` tokens, and return their token counts.
 
     The longer text is truncated first.
 

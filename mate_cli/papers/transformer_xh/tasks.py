@@ -210,7 +210,7 @@ def best_span(starts: torch.Tensor, ends: torch.Tensor, limit: int) -> tuple[tor
 
 @dataclass(frozen=True)
 class ReadingTargets:
-    """Training targets of span reading: nodes, tokens and sentences with the answer.
+    """Training targets for reading: which nodes, tokens and sentences contain the answer.
 
     Args:
         answers: Bool [B, K], nodes with the answer.
@@ -233,7 +233,7 @@ class ReadingTargets:
 
 
 def reading_targets(batch: TableBatch, logits: ReadingLogits) -> ReadingTargets:
-    """Build the training targets of span reading for a batch with labels."""
+    """Build the training targets of span reading from the labels of a batch."""
     assert batch.label_ids is not None
     assert batch.class_ids is not None
     labels = group_by_node(batch.label_ids, batch, logits.mask, 0)

@@ -55,7 +55,7 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
 
 
 def _describe(result: DialectFit, expected: str | None, options: ReadOptions) -> list[str]:
-    """Describe how the file was split into columns, as sentences for the user, if that is unusual for its suffix."""
+    """Return notes for the user about an unusual delimiter, quotation mark or escape."""
     dialect = result.dialect
     word = next((f"{word}s" for word, mark in DELIMITERS.items() if mark == dialect.delimiter), repr(dialect.delimiter))
     is_unusual = result.width > 1 and not dialect.slices and dialect.delimiter != expected and not options.delimiter

@@ -111,7 +111,9 @@ class Records:
         return [cell["text"] or (cell["quoted"] or "").replace(2 * quote, quote) for cell in cells]
 
     def _swallows(self, lines: list[str], cells: list[str]) -> bool:
-        """Return whether a quoted cell of several lines is more likely several records after an unbalanced mark.
+        """Return whether a multi-line quoted cell is probably several records instead.
+
+        Then a quotation mark is unbalanced.
 
         Args:
             lines: lines that the quotation extends over.

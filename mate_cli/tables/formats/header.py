@@ -71,7 +71,7 @@ def find_levels(lines: Sequence[Sequence[str]], header: int) -> range:
 
 
 def _is_level(upper: Sequence[str], line: Sequence[str], numeric: Mapping[int, bool]) -> bool:
-    """Return whether a line belongs to the header above it, not to the rows.
+    """Return whether a line is another header line, such as a line of units.
 
     Such a line names the columns of a group, or contains words such as units above numbers. A row would have a name
     in its first column, below another name. pandas writes the name of each level there.

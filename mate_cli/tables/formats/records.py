@@ -175,7 +175,9 @@ def _find_lists(content: object, keys: Keys) -> Iterator[tuple[Keys, list[Any]]]
 
 
 def _name_columns(keys: Keys, fields: list[Any]) -> Iterator[list[Any]]:
-    """Yield candidates for column names: a list of names, or one key of a list of column descriptions.
+    """Yield lists that may be the column names of a table in a JSON file.
+
+    A candidate is a list of names, or one key of a list of column descriptions.
 
     Args:
         keys: path of keys to the list.
@@ -280,5 +282,5 @@ def _is_number(value: object) -> bool:
 
 
 def _counts(labels: list[Any]) -> bool:
-    """Return whether labels are 0, 1, 2, ..."""
+    """Return whether labels only count rows: 0, 1, 2, ..."""
     return list(map(str, labels)) == list(map(str, range(len(labels))))

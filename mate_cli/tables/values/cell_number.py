@@ -159,7 +159,7 @@ def parse_amount(text: str) -> Amount | None:
 
 
 def _read_core(core: re.Match[str]) -> tuple[str, str, dict[str, str]]:
-    """Interpret the digits of a cell as a number, for each possible decimal mark.
+    """Parse the digits of a cell as a number, once for each possible decimal mark.
 
     Args:
         core: match of `_CORE` in the cell.
@@ -186,7 +186,7 @@ def is_currency(word: str) -> bool:
 
 
 def _measure(prefix: list[str], suffix: list[str]) -> tuple[int, str] | None:
-    """Interpret the words around the digits of a cell as magnitudes, currencies and units.
+    """Interpret the words before and after a number in a cell as magnitude and unit.
 
     Args:
         prefix: words before the digits, such as ["$"].

@@ -91,7 +91,7 @@ class ColumnEvidence:
             self.cells += 1
 
     def sum_up(self) -> None:
-        """Classify how the cells passed to `add` are written, and add the counts to the statistics."""
+        """Classify the notations of all cells passed to `add`, and update the counts."""
         for form, count in self._forms.items():
             traits, units = _classify(form)
             self.cells += count
@@ -103,7 +103,7 @@ class ColumnEvidence:
 
     @property
     def numbers(self) -> int:
-        """Number of cells that are numbers in any notation."""
+        """Number of cells in the column that are numbers, in any notation."""
         counts = self.counts
         fractions = counts[FRACTION] + counts[LONE_FRACTION] * (counts[FRACTION] > 0)
         numbers = self.stored_numbers + fractions + sum(counts[kind] for kind in (*MARKED, PLAIN))

@@ -144,7 +144,10 @@ def _find_statistics(
 
 
 def _find_kinds(number: Decimal, values: numpy.ndarray) -> set[str]:
-    """Return the statistics of `values` that equal a number after rounding, as prefixes of names such as "med"."""
+    """Find which statistics of `values`, such as the mean, a number equals after rounding.
+
+    They are returned as prefixes of names such as "med".
+    """
     values = values[~numpy.isnan(values)]
     if len(values) < 2:
         return set()
@@ -174,8 +177,8 @@ def _count_steps(number: Decimal, values: numpy.ndarray) -> float:
 
 
 def _count_values(number: Decimal) -> int:
-    """Count the numbers from 0 to `number` that are equally round: 13 for 120, which is one of 0, 10, ..., 120.
+    """Count the numbers from 0 to `number` that are as round as `number`: 13 for 120.
 
-    If the count is small, the number may equal a sum by coincidence.
+    120 is one of 0, 10, ..., 120. If the count is small, the number may equal a sum by coincidence.
     """
     return 1 + int("".join(map(str, number.normalize().as_tuple().digits)))

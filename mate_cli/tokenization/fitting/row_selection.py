@@ -40,7 +40,7 @@ _WITH_DIGITS = re.compile(r"\S*\d\S*")
 
 @dataclass(frozen=True)
 class RowChoice:
-    """Ranking of the rows of a table for one question.
+    """Order of the rows of a table by relevance to one question.
 
     Args:
         question: the original question.

@@ -155,7 +155,7 @@ class LexicalTable:
         self._cells = np.concatenate([_cell_facts(cells, counts, self.rows, self.width), kinds])
 
     def features(self, question: str, *, header: bool = False) -> np.ndarray:
-        """Compute the lexical features (`FEATURES`) of a question and of each cell of the table.
+        """Compute the lexical features of a question and of each table cell, see `FEATURES`.
 
         Args:
             question: question about the table.
@@ -183,7 +183,10 @@ class LexicalTable:
         return np.column_stack([*flat, np.tile(question_types, (len(header), 1))]).astype(np.float32)
 
     def _scores(self, question: str, words: frozenset[str]) -> np.ndarray:
-        """Compute the first four `SCORES` (similarity to the question) of every cell, [4, R, C]."""
+        """Score the similarity of every body cell to the question, [4, R, C].
+
+        The scores are the first four of `SCORES`.
+        """
         sentence_scores = self._index.scores(question)
         best_scores = np.maximum.reduceat(sentence_scores[self._sentences], self._starts)
         order = np.empty(len(sentence_scores))

@@ -198,9 +198,10 @@ class TapasSerializer(TextSerializer):
         return size
 
     def _select(self, reading: TextInput, tokens: TablePieces) -> TablePieces:
-        """Drop columns or cells that match the question worst, as the option `truncation` says.
+        """Drop the table columns or cells least similar to the question, until the table fits.
 
-        All tokens are returned if the table fits, or if no column or body cell would remain.
+        The option `truncation` selects between columns and cells. All tokens are returned if the table fits, or if no
+        column or body cell would remain.
         """
         table_facts, example = reading.facts, reading.example
         budget = self.max_tokens - len(self._cache[example.question,]) - 2

@@ -126,7 +126,7 @@ class TextSerializer(Serializer):
 
     @abstractmethod
     def _lay_out(self, reading: TextInput) -> TableEncoding:
-        """Arrange the tokens of the question and the table, and return the encoding.
+        """Build the encoding of an example from the tokens of its question and its table.
 
         Raises:
             CannotEncodeError: the example cannot be encoded.

@@ -89,7 +89,7 @@ class NodePieces:
         return sums / self.counts.clamp(min=1)[:, None]
 
     def sequences(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the token indices of the selected nodes, one row per node, padded to equal lengths.
+        """Return the token indices of the selected graph nodes, one padded row per node.
 
         Args:
             indices: indices of the nodes among all B * K nodes, Int64 [I].
@@ -337,7 +337,7 @@ class FrozenFeatures:
 
 
 def _names(batch: TableBatch) -> list[str]:
-    """Return a hash of each example's input arrays without padding, the name of its cache file."""
+    """Return the cache file name of each example: a hash of its unpadded input arrays."""
     arrays = torch.stack([getattr(batch, name) for name in ENCODER_INPUTS], -1).cpu().numpy()
     lengths = batch.attention_mask.sum(1).tolist()
     return [

@@ -180,7 +180,7 @@ def _scale(layers: Iterable[EncoderLayer], factor: float) -> None:
 
 
 def _variances(network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
-    """Return the mean variance of the layers' input, then of the output of each sub-layer."""
+    """Measure the mean variances of the input and of each sub-layer's output."""
     totals, counts = [0.0] * (2 * len(layers) + 1), [0] * (2 * len(layers) + 1)
 
     def add(index: int, states: Tensor) -> None:

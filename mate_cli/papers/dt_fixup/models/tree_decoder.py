@@ -52,15 +52,15 @@ class Memory(NamedTuple):
     columns: Tensor
 
     def at(self, rows: Tensor) -> Memory:
-        """Return a copy with the examples at the given indices, Int64 [B'], such as one per beam hypothesis."""
+        """Select examples by index, Int64 [B'], such as one example per beam hypothesis."""
         return Memory(*(tensor.index_select(0, rows) for tensor in self))
 
 
 class Frontier(NamedTuple):
-    """Decoder inputs of each step: previous action, parent step and production, and open field type.
+    """Inputs of each decoder step: the previous action and the field to fill next.
 
-    All are Int64 [B, A], with -1 for a missing value, as in the first step. The parent is the action that opened
-    the current field.
+    They include step and production of the parent, and the type of the open field. All are Int64 [B, A], with -1 for a
+    missing value, as in the first step. The parent is the action that opened the current field.
 
     Args:
         rules: production that the previous step applied; the number of productions for Reduce.

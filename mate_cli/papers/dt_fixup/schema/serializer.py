@@ -106,7 +106,7 @@ class SchemaSerializer(Serializer):
         return self._laid_out(token_ids, *counts).encoding(example.example_id, more=more)
 
     def _laid_out(self, token_ids: Sequence[np.ndarray], words: int, columns: int, tables: int) -> TokenArrays:
-        """Build the input arrays with the tokens of words, tables and columns, in this order."""
+        """Build the input arrays of a question and a schema: words, tables, then columns."""
         names = [*range(words + columns, words + columns + tables), *range(words, words + columns)]
         cls, sep = np.array([[self.tokenizer.cls_id], [self.tokenizer.sep_id]], np.int32)
         parts = [*token_ids[:words], *chain.from_iterable((sep, name) for name in token_ids[words:])]

@@ -94,9 +94,9 @@ def _map_children(part: Part, function: Callable[[Any], Any]) -> Part:
 
 
 def _renumbered(part: Part, representatives: Mapping[int, int]) -> Part:
-    """Replace the column numbers in a part of a query by `representatives`, and remove DISTINCT.
+    """Replace linked columns in a query by one representative, to compare equal queries.
 
-    Nested queries in conditions and FROM are unchanged.
+    DISTINCT is removed. Nested queries in conditions and FROM are unchanged.
     """
     if isinstance(part, ir.ColumnUnit):
         return replace(part, column=representatives.get(part.column, part.column), distinct=False)
@@ -125,7 +125,7 @@ def _nested(value: ir.Value) -> ir.Query | None:
 
 
 def _key_groups(schema: Schema) -> Mapping[int, int]:
-    """Map each column of a foreign key to the first column of its group of linked columns.
+    """Group columns that foreign keys link, and map each column to the first of its group.
 
     Two existing groups are never merged.
     """

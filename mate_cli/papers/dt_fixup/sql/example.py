@@ -35,7 +35,7 @@ class SchemaExample(TableExample):
 
     @property
     def outcome(self) -> str:
-        """Category in statistics: "query", or the reason why the question is not trained on."""
+        """Training category of the question: "query", or the reason why it is unusable."""
         if self.answer is None:
             return NOT_GIVEN
         reason = "outside the grammar" if self.query else "its query cannot be read"

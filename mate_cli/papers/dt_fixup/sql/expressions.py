@@ -190,7 +190,7 @@ class ExpressionReader(ABC):
         raise UnreadableQueryError(f"there is no column {write_text(tree)}")
 
     def _tables(self, name: str) -> Iterator[list[int]]:
-        """Yield lists of tables to search for a column, in order of precedence.
+        """Yield the tables that a column name may belong to, in order of precedence.
 
         A table name or alias is global in the query and refers to its last definition.
 

@@ -178,7 +178,7 @@ _CLAUSES = ("Select", "From", "Where", "Having", "GroupBy", "Order", "Superlativ
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A production of a partial derivation that still has open fields.
+    """A production in the partial derivation of a query whose fields are not all filled.
 
     Args:
         rule: the production.

@@ -161,7 +161,7 @@ class _Reader(ExpressionReader):
         return [*head, (tree.key, second), *tail]
 
     def _refuse_other_columns(self, order: ir.OrderBy, queries: Sequence[ir.Query]) -> None:
-        """Raise `UnreadableQueryError` for an ambiguous ORDER BY after set operators.
+        """Raise `UnreadableQueryError` if the ORDER BY of a set operation is ambiguous.
 
         An ORDER BY is ambiguous if it names different columns of the first and the last query.
         """
@@ -301,7 +301,7 @@ class _Reader(ExpressionReader):
         return limit
 
     def _is_always(self, condition: Tree | None) -> bool:
-        """Return whether a join has no condition, so that all pairs of rows are joined.
+        """Return whether a join has no condition, so that it pairs all rows of both tables.
 
         If the next ON belongs to both joins, sqlglot inserts the condition TRUE.
         """

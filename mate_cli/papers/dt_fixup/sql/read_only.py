@@ -154,9 +154,9 @@ class ReadOnlyDatabase:
         return f"it takes more than {self._seconds:g} s of CPU time" if time.thread_time() > self._end else ""
 
     def _limit_functions(self, sql: str) -> None:
-        """Limit value lengths depending on the functions that a statement calls.
+        """Limit the length of values by the functions that an SQL statement calls.
 
-        Functions in views and generated columns are included.
+        This bounds the time of slow functions. Functions in views and generated columns are included.
         """
         self._limit_call(FUNCTION_STEPS_PER_CALL, MAX_ARGUMENT_BYTES)  # EXPLAIN can compute constants.
         program = self._connection.execute(f"EXPLAIN {sql}")

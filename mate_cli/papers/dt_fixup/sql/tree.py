@@ -56,7 +56,9 @@ class Tree(NamedTuple):
 
 
 def oracle_actions(query: ir.Query, schema: Schema) -> tuple[Action, ...]:
-    """Find the grammar actions that derive a query, without its values, DISTINCT and tables.
+    """Find the decoder actions that derive a query, as the target of training.
+
+    Values, DISTINCT and tables are not derived.
 
     Raises:
         UnsupportedQueryError: the grammar lacks a part of the query.
@@ -166,7 +168,10 @@ class _TreeMaker:
         return column if replacement is None else replacement
 
     def _conditions(self, conditions: ir.Conditions) -> Tree:
-        """Convert conditions to a derivation tree, nested to the right at each "and" and "or"."""
+        """Convert SQL conditions to a binary derivation tree, nested to the right.
+
+        It is nested at each "and" and "or".
+        """
         *condition_trees, tree = map(self._condition, conditions)
         for condition_tree, connector in reversed([*zip(condition_trees, conditions.connectors, strict=True)]):
             tree = Tree(connector.capitalize(), [condition_tree, tree])

@@ -146,7 +146,10 @@ class HotpotQA(DocumentQuestions):
 
     @cached_property
     def _answers(self) -> dict[str, Mapping[str, Any]]:
-        """Entries of the official question files, by question id. They contain the answers that graph files lack."""
+        """Entries of the official question files by question id, which supply missing answers.
+
+        The files with graphs have no answers.
+        """
         return {
             find_name(entry): entry
             for file in self.answer_files

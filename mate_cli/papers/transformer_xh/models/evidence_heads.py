@@ -123,7 +123,7 @@ class MixtureHead(nn.Module):
 
 
 class ReadingLogits(NamedTuple):
-    """Logits of the answer's node, tokens and sentence, for K nodes per question.
+    """Logits for reading an answer from K nodes: its node, span, type and evidence.
 
     Args:
         nodes: logit that each node contains the answer [B, K], `NO_LOGIT` for padding nodes.

@@ -121,7 +121,10 @@ class Hop(nn.Module, ABC):
         """Compute attention between linked hub tokens, the first tokens of nodes: [hubs, D] to [hubs, D]."""
 
     def heads(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """Scatter hub states to nodes, divided into attention heads: [hubs, D] to [B, N, K, H]."""
+        """Scatter hub states to nodes and split them into attention heads, [B, N, K, H].
+
+        The input is [hubs, D].
+        """
         spread = nodes.spread(hubs)
         return spread.view(*spread.shape[:2], *self.shape).transpose(1, 2)
 
@@ -155,7 +158,7 @@ class GatHop(Hop):
 
 
 class DotHop(Hop):
-    """Scaled dot-product attention between the hub tokens of linked nodes.
+    """Scaled dot-product attention between linked nodes, computed on their hub tokens.
 
     Queries, keys, values and the output have separate projections.
     """
@@ -200,7 +203,10 @@ class HopLayer(EncoderLayer):
         self.combine = nn.Linear(2 * size.hidden_size, size.hidden_size)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Apply the layer, then combine the state of each hub token with its hop output: [P, D] to [P, D]."""
+        """Apply the transformer layer, then mix the hop output into the hub tokens, [P, D].
+
+        A hub token is the first token of a node.
+        """
         nodes, inputs = plan.derive("nodes", find_nodes), states
         states = super().forward(states, plan, key_bias)
         hubs = states.index_select(0, nodes.hubs)
@@ -297,7 +303,10 @@ class TransformerXh(TableEncoder):
 
     @classmethod
     def convert_released_names(cls, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Map released tensors to the parameter names of this network, see `hop_names`."""
+        """Rename the tensors of a released checkpoint to the parameters of this network.
+
+        See `hop_names`.
+        """
         return hop_names(tensors)
 
     @property

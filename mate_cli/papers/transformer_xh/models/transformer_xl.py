@@ -19,7 +19,7 @@ from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
 
 
 def find_segments(plan: AttentionPlan) -> tuple[Tensor, Tensor]:
-    """Return attention masks for the current and the previous segment, both Bool [B, 1, T, T].
+    """Split the attention mask into current and previous segment, both Bool [B, 1, T, T].
 
     An entry is True if the query token attends to the key token.
     """
@@ -37,7 +37,10 @@ class SegmentMemory(Attention):
     takes_key_bias = False
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend to the current and the previous segment, with gradients into both. See `Attention`."""
+        """Attend to the current and the previous segment, with gradients through both segments.
+
+        See `Attention`.
+        """
         return self.attend(qkv, qkv, plan, dropout)
 
     def attend(self, qkv: Tensor, memory: Tensor, plan: AttentionPlan, dropout: float) -> Tensor:
