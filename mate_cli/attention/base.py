@@ -180,7 +180,7 @@ class AttentionBackend(Attention):
         """
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Precompute the index tables that `forward` needs, and cache them in the plan of a batch.
+        """Precompute and cache inputs of `forward` for a batch, such as token indices.
 
         Called in data workers, on the CPU, so that training steps do not wait for it. The default does nothing.
         """

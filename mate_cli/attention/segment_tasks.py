@@ -131,7 +131,7 @@ class TaskClass:
 
     @property
     def sizes(self) -> list[int]:
-        """Total numbers of query, key and value slots in this class of attention tasks."""
+        """Total numbers of queries, keys and values of all tasks in the class, with padding."""
         return [self.tasks * self.queries, self.tasks * self.keys, self.tasks * self.keys]
 
     @property

@@ -186,7 +186,7 @@ def check_machine(spec: RunSpec) -> None:
 
 
 def check_root(spec: RunSpec, stage: Stage) -> None:
-    """Check that the data folder exists if the command line sets it by `data.root`.
+    """Check that a data folder given on the command line (`data.root=FOLDER`) exists.
 
     A download does not create such a folder, so that a mistyped path raises an error.
 

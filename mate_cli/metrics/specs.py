@@ -213,7 +213,7 @@ def metric_specs() -> dict[str, MetricSpec]:
 
 
 def subset_specs() -> dict[str, SubsetSpec]:
-    """Return the specs of all subsets of questions by name, sorted by their `order`."""
+    """Return {name: declaration} of all subsets of questions that metrics use, in display order."""
     return _collect_specs(SubsetSpec, tuple(mate_cli.metrics.__path__))
 
 

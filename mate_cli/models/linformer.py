@@ -96,7 +96,7 @@ class Mixer(nn.Module):
 
 
 class MixedAttention(Attention):
-    """Attention of one layer of `Linformer`: every token attends to the slots of a `Mixer`.
+    """Linformer attention of one layer: tokens attend to k averages of all tokens ("slots").
 
     The mixer is not a submodule of the attention, so layers can share a mixer, and it is saved once.
     """

@@ -243,7 +243,9 @@ def column_ranks(values: Mapping[int, Value]) -> dict[int, tuple[int, int]]:
 
 
 def relations(question: Iterable[Value], values: Mapping[int, Value]) -> dict[int, int]:
-    """Compare every number or date of a question with every cell of a column (TAPAS, numeric relations).
+    """Return which cells of a column are equal, less or greater than values of a question.
+
+    These are the numeric relations of TAPAS.
 
     Args:
         question: numbers and dates in the question.

@@ -38,7 +38,7 @@ AT_ONCE = 8192
 
 
 def read_evaluation(sources: Sources, exclude: Sequence[str]) -> tuple[EvaluationTables, dict[str, int]]:
-    """Read the tables of evaluation splits, which must not occur in the corpus.
+    """Read the tables of evaluation splits, to exclude them from a pre-training corpus.
 
     Args:
         sources: reader of datasets.

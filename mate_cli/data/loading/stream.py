@@ -177,7 +177,7 @@ class TableStream(Dataset[TableBatch]):
 
 
 class StreamOrder(Sampler[int]):
-    """Sampler of the indices of the micro-batches of one rank, in order.
+    """Sampler that yields the index of each micro-batch of one rank, in training order.
 
     Args:
         schedule: sizes of batches and of the run. The length of the sampler is that of the whole run.

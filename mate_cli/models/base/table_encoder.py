@@ -186,7 +186,7 @@ class TableEncoder(nn.Module):
         return plan_layers([layer.spec.pattern for layer in self.layers], batch)
 
     def packed(self, batch: TableBatch) -> TableBatch:
-        """Return the batch with an attention plan that contains the positions of its real tokens.
+        """Return a copy of a batch with the positions of its tokens that are not padding.
 
         The packing is computed only once. In an exported graph padding is not removed.
         """

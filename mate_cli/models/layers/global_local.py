@@ -146,7 +146,7 @@ class GlobalLocal(nn.Module, Attention):
         self.of_slots = RelativeScores(size, options.relations)
 
     def count_operations(self, plan: AttentionPlan) -> Work:
-        """Count query-key pairs: tokens with their window, tokens with slots, slots with tokens and slots."""
+        """Count the query-key pairs within windows of tokens and with memory slots."""
         examples, slots = len(plan.batch.input_ids), len(plan.derive("links", find_links).slots)
         with_slots = slots * (2 * int(plan.batch.attention_mask.sum()) + slots * examples)
         pairs = needed_pairs(plan.pattern, plan.batch) + plan.pattern.num_heads * with_slots

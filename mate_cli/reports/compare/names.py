@@ -183,7 +183,7 @@ RUN = ".run"
 
 
 def name_configurations(groups: Sequence[Configuration]) -> list[Configuration]:
-    """Name each configuration after its W&B group, such as its experiment and overrides.
+    """Give each configuration a unique name, such as `hybridqa_mate · optimizer.lr=1e-4`.
 
     Names do not depend on later configurations. If a name is in use, the settings in which the later configuration
     differs from the first configuration with the name are appended. Configurations with results are named before

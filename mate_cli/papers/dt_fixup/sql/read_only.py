@@ -137,7 +137,7 @@ class ReadOnlyDatabase:
             raise UnrunnableQueryError(exceeded or _reason(error), where=str(self._path)) from error
 
     def _limit_call(self, steps: int, length: int) -> None:
-        """Set the steps between calls of the progress handler, and the maximum value length."""
+        """Limit a statement: check its run time every `steps` steps, and limit lengths of values."""
 
         def count() -> int:
             self._steps += steps

@@ -118,7 +118,7 @@ class Hop(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """Compute attention between linked hub tokens, the first tokens of nodes: [hubs, D] to [hubs, D]."""
+        """Compute attention between the first tokens ("hubs") of linked nodes, [hubs, D]."""
 
     def heads(self, hubs: Tensor, nodes: Nodes) -> Tensor:
         """Scatter hub states to nodes and split them into attention heads, [B, N, K, H].
@@ -146,7 +146,7 @@ class GatHop(Hop):
             nn.init.xavier_normal_(weight, gain=GAIN)
 
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """Compute attention between linked hub tokens, [hubs, D] to [hubs, D]. See `Hop.forward`."""
+        """Compute graph attention (GAT) between the first tokens of linked nodes, [hubs, D]."""
         states = self.heads(hubs, nodes)
         projected = states @ self.projection.T
         source, destination = (
@@ -169,7 +169,7 @@ class DotHop(Hop):
         self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """Compute attention between linked hub tokens, [hubs, D] to [hubs, D]. See `Hop.forward`."""
+        """Compute dot-product attention between the first tokens of linked nodes, [hubs, D]."""
         query, key, value = (self.heads(layer(hubs), nodes) for layer in (self.query, self.key, self.value))
         weights = self.softmax(query @ key.transpose(-1, -2) / self.shape[1] ** 0.5, nodes.visible)
         output: Tensor = self.output(nodes.gather((weights @ value).transpose(1, 2).flatten(2)))
