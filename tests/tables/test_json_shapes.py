@@ -51,6 +51,7 @@ TABLES = {
         [["column 1", "column 2"], *NORTH[1:]], ["2 columns without a name: called column 1, column 2."]),
     "a header with years": ([["r", 2019, 2020], ["N", 1, 2]], cells_of("r | 2019 | 2020 / N | 1 | 2"), []),
     "MongoDB": ([{"a": {"$oid": "x"}, "n": {"$numberLong": "5"}}], cells_of("a | n / x | 5"), []),
+    "references": ([{"a": {"$ref": "x"}, "n": 5}], cells_of('a | n / {"$ref": "x"} | 5'), []),
     "under a key": ({"data": ROWS, "errors": [], "page": 1}, NORTH, ["The table was read from 'data'."]),
     "lists under a key": ({"data": [["a", "b"], [1, 2]]},
         cells_of("a | b / 1 | 2"), ["The table was read from 'data'."]),

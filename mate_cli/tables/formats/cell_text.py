@@ -15,6 +15,8 @@ MAX_WHOLE = 1e20
 MAX_NUMBER = 40
 _ZEROS, _NO_SECONDS = re.compile(r"(\.\d+?)0+(?!\d)"), re.compile(r"(?<=:\d\d):00(?![:.])")
 _MOSTLY_DIGITS = re.compile(r"\W*\d(?:[\d\W]*\d)?\W*[^\W\d]{0,3}\W*")
+_MONGO_TYPE = re.compile(r"\$(?:number\w+|oid|date|uuid)")
+"""Key of a value in the extended JSON of MongoDB, such as {"$numberLong": "5"}."""
 
 
 class NumberText(str):
@@ -59,8 +61,9 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - any cell value
         return spreadsheet_date(value)
     if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", errors="replace")
-    if isinstance(value, dict) and len(value) == 1 and str(*value).startswith("$"):  # as exported by MongoDB
-        return spreadsheet_text(*value.values())
+    if isinstance(value, dict) and len(value) == 1 and _MONGO_TYPE.fullmatch(str(*value)):
+        (content,) = value.values()
+        return json.dumps(value) if isinstance(content, (dict, list)) else spreadsheet_text(content)
     if isinstance(value, (dict, list, tuple, set, frozenset)):
         return json.dumps(_for_json(value), ensure_ascii=False)
     return str(value)

@@ -217,7 +217,7 @@ def _unwrap(row: Any) -> Any:  # noqa: ANN401
     """
     if not isinstance(row, dict):
         return row
-    if len(wrapped := CELLS & {*row}) == 1 and {*row} <= wrapped | METADATA | {"id", "_id"}:
+    if len(wrapped := CELLS & row.keys()) == 1 and row.keys() <= wrapped | METADATA | {"id", "_id"}:
         cells = row[wrapped.pop()]
         return {**{key: row[key] for key in ("id", "_id") if key in row}, **cells} if isinstance(cells, dict) else row
     if row and all(isinstance(cell, dict) and {"type", "value"} <= {*cell} for cell in row.values()):

@@ -85,10 +85,10 @@ def read_open_layout(name: str, file: IO[bytes]) -> SheetLayout:
             if element.get(f"{TABLE}visibility", "visible") != "visible":
                 hidden.update(range(start, min(end, limit)))
             for cell in element:
-                text = cell.findtext("{*}p", "")
                 # Older versions of LibreOffice store the number 0 for an error.
-                if cell.get(f"{OFFICE}string-value") == "" or (cell.get(f"{OFFICE}value") and _SHOWN_ERROR.match(text)):
-                    layout.errors[start, column] = text
+                value = cell.get(f"{OFFICE}string-value", cell.get(f"{OFFICE}value"))
+                if value in ("", "0") and (not value or _SHOWN_ERROR.match(cell.findtext("{*}p", ""))):
+                    layout.errors[start, column] = cell.findtext("{*}p", "")
                 column += _count_repeats(cell, "column")
     return layout
 

@@ -24,12 +24,10 @@ _LIKE_TOTAL = re.compile(
 """Names of totals, and names that denote a total only if the row is a sum of other rows."""
 _STATISTIC = re.compile(
     r"(?i)(?:column |overall )?(?:average|avg\.?|mean)(?: value)?|durchschnitt|mittelwert|moyenne|promedio|ø"
-    r"|highest|lowest|m[eé]dian[ae]?|zentralwert|varian[cz]e?|medelvärde|gennemsnitt|gjennomsnitt|écart[ -]type"
-    r"|desviación (?:est[aá]ndar|típica)|s\.d\.|st\. ?dev\.|(?:std\.?|standard)[ -]?err\w*\.?"
-    r"|m[eé]dia|gemiddelde?|średnia|ortalama|keskiarvo|átlag|průměr|среднее|медиана|平均[値值]?|평균|st\.?dev\.?"
-    r"|(?:max|min)imum|(?:std\.?|standard)[ -]?(?:dev|abw)\w*\.?"
-    r"|(?P<name>max|min|mod|ran|cou|med|std|(?:n|var|sem|sd|q[13])(?!\w)|q[123]|(?:25|50|75) ?%)"
-    r"(?:im\w+|us|e|ge|nt|ia)?\.?"
+    r"|highest|lowest|m[eé]dia(?:n[ae]?)?|zentralwert|varian[cz]e?|medelvärde|gennemsnitt|gjennomsnitt|écart[ -]type"
+    r"|desviación (?:est[aá]ndar|típica)|s\.d\.|gemiddelde?|średnia|ortalama|keskiarvo|átlag|průměr|среднее|медиана"
+    r"|平均[値值]?|평균|st\.? ?dev\.?|(?:std\.?|standard)[ -]?(?:dev|abw|err)\w*\.?|(?:max|min)imum"
+    r"|(?P<name>max|min|mod|ran|cou|med|std|(?:n|var|sem|sd|q[123])(?!\w)|(?:25|50|75) ?%)(?:im\w+|us|e|ge|nt|ia)?\.?"
 )
 """Names of statistics. Names in the group `name` may also denote something else."""
 MIN_ONE, MIN_DOUBT, MIN_ALONE, MIN_INSIDE, IN_COLUMNS = 3, 30, 10_000, 1_000_000, 50
@@ -153,14 +151,14 @@ def _find_kinds(number: Decimal, values: numpy.ndarray) -> set[str]:
         return set()
     spreads = [(kind, values.std(ddof=ddof)) for kind in ("std", "sd") for ddof in (0, 1)]
     kinds = [("max", values.max()), ("min", values.min()), ("ran", numpy.ptp(values)), ("cou", len(values)), *spreads]
-    kinds += [("mod", statistics.mode(values.tolist())), ("median", numpy.median(values)), ("med", values.mean())]
+    quartiles = numpy.percentile(values, [25, 50, 75])
+    kinds += [("mod", statistics.mode(values.tolist())), ("median", quartiles[1]), ("med", values.mean())]
     kinds += [
         ("n", len(values)),
         ("sem", values.std(ddof=1) / len(values) ** 0.5),
         *(("var", spread**2) for _, spread in spreads),
     ]
-    quartiles = enumerate(numpy.percentile(values, [25, 50, 75]), 1)
-    kinds += [(name, value) for n, value in quartiles for name in (f"q{n}", f"{25 * n}%", f"{25 * n} %")]
+    kinds += [(name, value) for n, value in enumerate(quartiles, 1) for name in (f"q{n}", f"{25 * n}%", f"{25 * n} %")]
     return {kind for kind, value in kinds if abs(float(number) - value) <= 0.5000001 * _find_step(number)}
 
 
