@@ -100,16 +100,19 @@ def test_cells_of_open_documents(file, cells):
     assert [row[1].text for row in table.rows] == cells
 
 
-@pytest.mark.parametrize("shown", [b"#DIV/0!", b"#WERT!", b"Err:502"])
-def test_a_stored_zero_is_no_value_of_an_error(tmp_path, shown):
+@pytest.mark.parametrize(
+    ("shown", "text", "total"),
+    [*((error, error.decode(), None) for error in (b"#DIV/0!", b"#WERT!", b"Err:502")), (b"nil", "0", 12)],
+)
+def test_a_stored_zero_is_no_value_of_an_error(tmp_path, shown, text, total):
     path, error = tmp_path / "t.ods", b'office:value-type="string" office:string-value=""><text:p>#DIV/0!'
     with zipfile.ZipFile(CASES / "47_error_cells/err.ods") as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():
             zero = b'office:value-type="float" office:value="0"><text:p>' + shown
             new.writestr(name, old.read(name).replace(error, zero))
     table, _ = read_table(path)
-    assert [row[1].text for row in table.rows] == ["5", shown.decode(), "7"]
-    assert compute("sum", [(row, 1) for row in range(3)], table) is None
+    assert [row[1].text for row in table.rows] == ["5", text, "7"]
+    assert compute("sum", [(row, 1) for row in range(3)], table) == total
 
 
 @pytest.mark.parametrize("way", [b"collapse", b"filter"])
