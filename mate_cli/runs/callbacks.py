@@ -343,7 +343,7 @@ class FollowTraining(pl.Callback):
         if self._is_logged(trainer, trainer.global_step):
             self._log(trainer)
         loss, rate = "" if self._loss is None else f", loss {self._loss:.3f}", self.throughput()["examples_per_second"]
-        self._progress.done, self._progress.unit = trainer.global_step, f"steps{loss}, {rate:.1f} examples/s"
+        self._progress.done, self._progress.detail = trainer.global_step, f"{loss}, {rate:.1f} examples/s"
 
     def _is_logged(self, trainer: pl.Trainer, step: int) -> bool:
         return step % self.log_every == 0 or step == _total_steps(trainer)

@@ -35,11 +35,15 @@ class Progress:
         task: name of the task, such as "encoding train".
         total: total amount of work in units, None if unknown.
         unit: unit of the amounts, such as "examples". "B" formats bytes, "" shows no amounts.
+
+    Attributes:
+        detail: text that is shown after the amounts, such as ", loss 1.204".
     """
 
     def __init__(self, task: str, total: float | None = None, unit: str = "") -> None:
         self.task, self.total, self.unit = task, total, unit
         self.done = self._before = 0.0
+        self.detail = ""
         self.began = time.monotonic()
 
     def __enter__(self) -> Progress:
@@ -79,7 +83,7 @@ class Progress:
             return ""
         show = size_text if self.unit == "B" else "{:,.0f}".format
         total = f" of {show(self.total)}" if self.total else ""
-        return f"{show(self.done)}{total}{'' if self.unit == 'B' else f' {self.unit}'}, "
+        return f"{show(self.done)}{total}{'' if self.unit == 'B' else f' {self.unit}'}{self.detail}, "
 
 
 def track(items: Iterable[T], task: str, unit: str) -> Iterator[T]:

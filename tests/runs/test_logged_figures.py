@@ -1,5 +1,6 @@
 """What the rows of a training say of a step: its loss, the rate that it used, and what other callbacks log of it."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -48,6 +49,11 @@ class Numbers(pl.LightningDataModule):
         return torch.utils.data.DataLoader(self.batches, batch_size=None)
 
 
+class Slow(pl.Callback):
+    def on_train_batch_end(self, trainer, module, outputs, batch, place):
+        time.sleep(0.06)
+
+
 class Own(pl.Callback):
     """A callback that logs the number of the step by the door of Lightning."""
 
@@ -55,7 +61,7 @@ class Own(pl.Callback):
         module.log("own/number", float(batch.number))
 
 
-def rows_of(folder, schedule, steps, accumulate=1, every=1):
+def rows_of(folder, schedule, steps, accumulate=1, every=1, bar=False, callbacks=()):
     """Train for so many steps; return the rows by step, each with all that was logged of it."""
     logger = MetricsFile(RunFolder(folder))
     trainer = pl.Trainer(
@@ -66,9 +72,14 @@ def rows_of(folder, schedule, steps, accumulate=1, every=1):
         accelerator="cpu",
         default_root_dir=folder,
         enable_checkpointing=False,
-        enable_progress_bar=False,
+        enable_progress_bar=bar,
         enable_model_summary=False,
-        callbacks=[FollowTraining(Clock(), every, Console()), pl.callbacks.LearningRateMonitor("step"), Own()],
+        callbacks=[
+            FollowTraining(Clock(), every, Console()),
+            pl.callbacks.LearningRateMonitor("step"),
+            Own(),
+            *callbacks,
+        ],
     )
     trainer.fit(Learner(schedule, steps), datamodule=Numbers(steps, accumulate))
     rows: dict[int, dict[str, float]] = {}
@@ -110,6 +121,15 @@ def test_no_update_is_lost(kind, warmup, steps):
     (rate,) = kind(warmup=warmup).build(optimizer, steps).lr_lambdas
     rates = [rate(step) for step in range(steps)]
     assert all(0 < rate <= 1 for rate in rates), rates
+
+
+@pytest.mark.parametrize("bar", [False, True])
+def test_progress_shows_loss_and_speed_unless_lightning_draws_a_bar(tmp_path, capsys, monkeypatch, bar):
+    for name in ("PLAIN_DELAY", "PLAIN_SECONDS", "REFRESH"):
+        monkeypatch.setattr(progress, name, 0.01)
+    rows_of(tmp_path, LinearSchedule(), steps=6, bar=bar, callbacks=[Slow()])
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("training ")]
+    assert any(" of 6 steps, loss " in line and " examples/s, " in line for line in lines) is not bar
 
 
 def test_the_progress_of_a_resumed_training_begins_at_the_steps_that_are_done():
