@@ -28,6 +28,8 @@ LINES = {
     "mate train model=mate,ta": ["model=mate,tapas"],
     "mate train deterministic=": ["deterministic=true", "deterministic=false"],
     "mate train +res": ["+resume="],
+    "mate train job": [],
+    "mate train hyd": [],
     "mate compare atten": [],
     "mate compare --mul": [],
     "mate inspect enc": ["encoding.", "encoding="],

@@ -7,7 +7,10 @@ from importlib.util import find_spec
 
 import pytest
 
+from mate_cli.cli import dry_run
 from mate_cli.cli.app import main
+from mate_cli.cli.config.resolve import resolve
+from mate_cli.pipelines.estimate import Cost
 
 HERE = ["logger=none", "hardware.threads=1"]
 
@@ -102,6 +105,17 @@ def test_jobs_of_a_sweep_are_listed_and_summed(capsys):
         f"model={model} seed={seed}" for model in ("mate", "tapas") for seed in (1, 2)
     ]
     assert re.search(r"^4 jobs, one after the other: about ", out, re.MULTILINE)
+
+
+def test_shared_stages_of_jobs_are_summed_once(capsys, monkeypatch):
+    costs = {"cell_selection": Cost(seconds=600, timed=1), "span_reading": Cost(seconds=1200, timed=1)}
+    monkeypatch.setattr(dry_run, "stage_costs", lambda stages: [(stage, costs[stage.name]) for stage in stages])
+    words = ["experiment=quickstart", "stages.cell_selection.shared=true"]
+    stages = [resolve([*words, f"stages.span_reading.optimizer.lr={rate}"]).stages for rate in ("1e-4", "2e-4")]
+    assert dry_run.print_sweep_costs([("a", stages[0]), ("b", stages[1][1:]), ("c", stages[1])]) == [None] * 3
+    out = capsys.readouterr().out
+    assert re.findall(r" ([abc]) +about (\d+ min)", out) == [("a", "30 min"), ("b", "20 min"), ("c", "30 min")]
+    assert "3 jobs, one after the other, shared stages counted once: about 1 h 10 min" in out
 
 
 def test_a_job_that_cannot_be_trained_is_named(capsys):
